@@ -261,8 +261,10 @@ def read(text: str) -> Trace:
     rounds: dict[str, list[Round]] = {}
     ends: dict[str, LaneEnd] = {}
     pieces: dict[int, bytes] = {}
-    for number, raw in enumerate(text[: text.rfind("\n")].split("\n"), 1):
+    for number, raw in enumerate(text.rpartition("\n")[0].split("\n"), 1):
         where = f"Line {number}"
+        if not raw:
+            continue
         try:
             data = json.loads(raw)
             kind = data.get("kind")

@@ -1,0 +1,186 @@
+"""GLANCE: a block-diffusion head that reads the target's fused states and drafts a whole block in one pass.
+
+The head is a DFlash head (z-lab format): a few bidirectional layers whose keys and values come from the target's
+captured states of all committed rows, and whose queries are the block `[root, MASK, MASK, ...]`. Slot j predicts the
+token at its own position, so there is no shift. The 15 marginals become a best-first tree.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..cache import TreeCache
+from ..engine import Draft, Step
+from ..tree import CandidateTree, best_first, chain
+from .layers import Attention, RMSNorm, Rope, SwiGLU, rope
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    """Geometry of a block head; the names follow the z-lab DFlash config.
+
+    Args:
+        target_layer_ids: decoder layers of the target whose outputs are fused, in this order.
+        block_size: slots of a block, the root's included.
+        mask_token_id: id whose embedding fills the slots to predict; never a token of real text.
+    """
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    max_position_embeddings: int
+    block_size: int
+    mask_token_id: int
+    target_layer_ids: tuple[int, ...]
+
+
+def default_layer_ids(target_layers: int, count: int) -> tuple[int, ...]:
+    """Which target layers `count` draft layers read, by DFlash's rule: evenly from 1 to the third last.
+
+    (36, 5) -> (1, 9, 17, 25, 33).
+    """
+    if count == 1:
+        return (target_layers // 2,)
+    return tuple(round(1 + i * (target_layers - 4) / (count - 1)) for i in range(count))
+
+
+class BlockLayer(nn.Module):
+    """One layer: the block attends to context and block, then a feed-forward block."""
+
+    def __init__(self, c: BlockConfig) -> None:
+        super().__init__()
+        self.self_attn = Attention(
+            c.hidden_size, c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.rms_norm_eps
+        )
+        self.mlp = SwiGLU(c.hidden_size, c.intermediate_size)
+        self.input_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+
+    def forward(
+        self,
+        block: torch.Tensor,
+        context: torch.Tensor,
+        q_rope: Rope,
+        k_rope: Rope,
+        mask: torch.Tensor | None,
+        cache: TreeCache | None,
+        layer: int,
+    ) -> torch.Tensor:
+        """[batch, slots, H] -> the same; `context` goes into keys and values as it is, without the input norm."""
+        x = self.input_layernorm(block)
+        source = torch.cat((context, x), 1)
+        block = block + self.self_attn(x, source, q_rope, k_rope, mask, cache, layer)
+        return block + self.mlp(self.post_attention_layernorm(block))
+
+
+class BlockHead(nn.Module):
+    """The head's weights. It owns no embedding and no output head: those are the target's, live."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.hidden_size
+        self.fc = nn.Linear(len(config.target_layer_ids) * width, width, bias=False)
+        self.hidden_norm = RMSNorm(width, config.rms_norm_eps)
+        self.layers = nn.ModuleList(BlockLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = RMSNorm(width, config.rms_norm_eps)
+
+    def rope(self, positions: torch.Tensor, dtype: torch.dtype) -> Rope:
+        """Rotations of linear positions (sequence indices, every visual token counted)."""
+        return rope(positions, self.config.head_dim, self.config.rope_theta, dtype)
+
+    def forward(
+        self,
+        states: torch.Tensor,
+        block: torch.Tensor,
+        state_positions: torch.Tensor,
+        block_positions: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        cache: TreeCache | None = None,
+    ) -> torch.Tensor:
+        """Draft one block, or many at once in training.
+
+        Args:
+            states: [batch, context, layers * H], the new context rows, target layers concatenated.
+            block: [batch, slots, H], target embeddings of `[root, MASK, ...]`.
+            state_positions, block_positions: int64 [context], [slots], or with a batch dimension in front.
+            mask: [.., slots, context + slots] for training, where blocks must not see what lies ahead of them;
+                None lets every slot see all (one block, only committed rows).
+            cache: keys and values of earlier context rows; the new rows are appended to it.
+
+        Returns:
+            [batch, slots, H], normed; the target's output head turns slot j into the token at its position.
+        """
+        context = self.hidden_norm(self.fc(states))
+        q_rope = self.rope(block_positions, block.dtype)
+        k_rope = self.rope(torch.cat((state_positions, block_positions), -1), block.dtype)
+        for i, layer in enumerate(self.layers):
+            block = layer(block, context, q_rope, k_rope, mask, cache, i)
+        return self.norm(block)
+
+
+class BlockDrafter:
+    """Drafts for one request with a block head.
+
+    Args:
+        head: the weights.
+        embed_tokens, lm_head: the target's own.
+        as_chain: draft the greedy chain instead of the tree, to compare the two with one head.
+    """
+
+    def __init__(self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False) -> None:
+        self.head, self.embed_tokens, self.lm_head, self.as_chain = head, embed_tokens, lm_head, as_chain
+        self.fresh: list[torch.Tensor] = []
+
+    def begin(self, prefill: Step, capacity: int) -> None:
+        """Start with the prompt's rows as context; they are fused in the first pass."""
+        config = self.head.config
+        self.cache = TreeCache(config.num_hidden_layers, capacity + config.block_size)
+        self.limit = config.max_position_embeddings
+        self.commit(prefill)
+
+    def commit(self, accepted: Step) -> None:
+        """Queue the states of the committed rows; the next pass appends them to the context."""
+        fused = torch.cat([accepted.states[i] for i in self.head.config.target_layer_ids], -1)
+        self.fresh.append(fused)
+        self.root = accepted.root
+
+    @torch.no_grad()
+    def propose(self, budget: int) -> Draft:
+        """One pass over the new context rows and the block, then the best-first tree."""
+        c = self.head.config
+        states = torch.cat(self.fresh) if len(self.fresh) > 1 else self.fresh[0]
+        past, start = self.cache.committed, self.cache.committed + len(states)
+        if start + c.block_size > self.limit:
+            return Draft(CandidateTree(), passes=0)  # beyond its positions the head is silent
+        device = states.device
+        ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
+        ids[0, 0] = self.root
+        hidden = self.head(
+            states[None],
+            self.embed_tokens(ids),
+            torch.arange(past, start, device=device),
+            torch.arange(start, start + c.block_size, device=device),
+            cache=self.cache,
+        )
+        self.cache.commit(range(len(states)))  # the block's own keys and values are dropped
+        self.fresh = []
+        logits = self.lm_head(hidden[0, 1:])
+        logits[:, c.mask_token_id] = -torch.inf
+        began = time.perf_counter()
+        tree = self._chain(logits, budget) if self.as_chain else best_first(logits, budget)
+        return Draft(tree, passes=1, build_ms=1e3 * (time.perf_counter() - began))
+
+    @staticmethod
+    def _chain(logits: torch.Tensor, budget: int) -> CandidateTree:
+        log_q, tokens = logits.float().log_softmax(-1).max(-1)
+        return chain(tokens[:budget].tolist(), log_q[:budget].tolist())

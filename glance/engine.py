@@ -1,0 +1,235 @@
+"""The one loop behind every decoder: draft a tree, verify it in one pass, keep what the target chose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from .cache import TreeCache
+from .stop import StopRules
+from .target import Prefill, Target, Verified
+from .trace import Round
+from .tree import CandidateTree
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to decode.
+
+    Args:
+        max_new_tokens: cap on the answer.
+        budget: nodes of a candidate tree, root excluded.
+        temperature: 0 is greedy; above it, each token is drawn from the target's own distribution.
+        seed: of the draws; every lane draws the same numbers.
+        stop: stop strings.
+        tie_threshold: where the target's top two logits at a tree row lie closer than this, the token comes from
+            an ordinary one-token pass. 0 for fp32; needed where packed and single rows round differently.
+    """
+
+    max_new_tokens: int = 256
+    budget: int = 31
+    temperature: float = 0.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    tie_threshold: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows that the target has verified, as a drafter sees them.
+
+    Args:
+        tokens: int64 [rows], prompt ids at prefill, later the root and the accepted nodes.
+        start: sequence index of the first row.
+        states: layer id -> [rows, H], the captured states of these rows.
+        root: the token that follows the last row: emitted, but without states yet.
+    """
+
+    tokens: torch.Tensor
+    start: int
+    states: Mapping[int, torch.Tensor]
+    root: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposal: the tree, the sequential passes it cost, and the milliseconds spent on building the tree."""
+
+    tree: CandidateTree
+    passes: int
+    build_ms: float = 0.0
+
+
+class Drafter(Protocol):
+    """What the loop asks of a drafter. One object serves one request."""
+
+    def begin(self, prefill: Step, capacity: int) -> None:
+        """A fresh request of at most `capacity` rows in all."""
+
+    def propose(self, budget: int) -> Draft:
+        """A tree of at most `budget` nodes under the pending root."""
+
+    def commit(self, accepted: Step) -> None:
+        """The target verified these rows, old root first; `accepted.root` is pending now."""
+
+
+class _Chooser:
+    """The target's choice at a row: argmax at temperature 0, else a draw by inverse distribution function.
+
+    One uniform number is used for each token of the answer, in order, so every lane with the same seed makes the
+    same draws whatever its trees look like.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.temperature = settings.temperature
+        self.generator = torch.Generator().manual_seed(settings.seed)
+
+    def all(self, logits: torch.Tensor) -> Callable[[int], int]:
+        """row -> token for logits [rows, V]."""
+        if self.temperature <= 0:
+            return logits.argmax(-1).tolist().__getitem__
+        return lambda row: self._draw(logits[row])
+
+    def _draw(self, logits: torch.Tensor) -> int:
+        mass = (logits.double().cpu() / self.temperature).softmax(-1).cumsum(-1)
+        uniform = torch.rand((), generator=self.generator, dtype=torch.float64)
+        return min(int(torch.searchsorted(mass, uniform * mass[-1], right=True)), len(mass) - 1)
+
+
+def first_token(prefill: Prefill, settings: Settings) -> int:
+    """The first answer token, which every lane shares; it costs no round."""
+    return _Chooser(settings).all(prefill.logits[None])(0)
+
+
+def _clock(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() * 1e3
+
+
+@dataclass
+class Decoding:
+    """One lane's run. Iterating it yields a `Round` at a time; `answer` and `reason` grow with it."""
+
+    target: Target
+    prefill: Prefill
+    drafter: Drafter
+    settings: Settings
+    stop: StopRules
+    lane: str = "lane"
+    answer: list[int] = field(default_factory=list)
+    reason: str | None = None
+    begin_ms: float = 0.0
+
+    def __iter__(self) -> Iterator[Round]:
+        prompt, settings, device = self.prefill.prompt, self.settings, self.target.device
+        chooser = _Chooser(settings)
+        root = chooser.all(self.prefill.logits[None])(0)
+        _, self.reason = self.stop.cut([], [root])
+        self.answer.append(root)
+        if self.reason:
+            return
+        capacity = prompt.length + settings.max_new_tokens + settings.budget + 1
+        cache = self.prefill.cache.fork(capacity)
+        start = _clock(device)
+        self.drafter.begin(Step(prompt.ids[0], 0, self.prefill.states, root), capacity)
+        self.begin_ms = _clock(device) - start
+        index = 0
+        while not self.reason:
+            position = cache.committed
+            started = _clock(device)
+            draft = self.drafter.propose(settings.budget)
+            drafted = _clock(device)
+            seen = self.target.verify(cache, root, draft.tree, prompt.rope_delta)
+            accepted, bonus, deferred = self._walk(cache, root, draft.tree, seen, chooser)
+            verified = _clock(device)
+            path = [draft.tree.tokens[i] for i in accepted]
+            count, self.reason = self.stop.cut(self.answer, [*path, bonus])
+            emitted = tuple([*path, bonus][:count])
+            self.answer.extend(emitted)
+            accepted = accepted[:count]
+            if not self.reason:
+                rows = [0, *(i + 1 for i in accepted)]
+                self._commit(cache, rows, (root, *path), bonus, position, seen, deferred)
+            done = _clock(device)
+            yield _record(
+                lane=self.lane,
+                index=index,
+                root=root,
+                position=position,
+                tree=draft.tree,
+                logits=seen.logits,
+                accepted=accepted,
+                bonus=bonus if count > len(accepted) else None,
+                emitted=emitted,
+                deferred=deferred,
+                draft_passes=draft.passes,
+                ms={
+                    "draft": drafted - started - draft.build_ms,
+                    "build": draft.build_ms,
+                    "verify": verified - drafted,
+                    "commit": done - verified,
+                },
+            )
+            root = bonus
+            index += 1
+
+    def _walk(
+        self, cache: TreeCache, root: int, tree: CandidateTree, seen: Verified, chooser: _Chooser
+    ) -> tuple[list[int], int, bool]:
+        """The accepted nodes, the target's own token after them, and whether the tie gate spoke.
+
+        Where it does, the cache is compacted up to the row in doubt, and the row is run again by itself.
+        """
+        choose = chooser.all(seen.logits)
+        if not (self.settings.tie_threshold > 0 and len(tree)):
+            return *tree.walk(choose), False
+        top = seen.logits.topk(2).values
+        sure = (top[:, 0] - top[:, 1] >= self.settings.tie_threshold).tolist()
+        accepted, bonus = tree.walk(lambda row: choose(row) if sure[row] else None)
+        if bonus is not None:
+            return accepted, bonus, False
+        path = [root, *(tree.tokens[i] for i in accepted)]
+        cache.commit([0, *(i + 1 for i in accepted)][:-1])
+        again = self.target.verify(cache, path[-1], CandidateTree(), self.prefill.prompt.rope_delta)
+        return accepted, chooser.all(again.logits)(0), True
+
+    def _commit(
+        self,
+        cache: TreeCache,
+        rows: list[int],
+        tokens: tuple[int, ...],
+        bonus: int,
+        position: int,
+        seen: Verified,
+        deferred: bool,
+    ) -> None:
+        cache.commit([0] if deferred else rows)
+        index = torch.tensor(rows, device=seen.logits.device)
+        states = {layer: s[index] for layer, s in seen.states.items()}
+        self.drafter.commit(Step(torch.tensor(tokens), position, states, bonus))
+
+
+def _record(
+    *, tree: CandidateTree, logits: torch.Tensor, accepted: list[int], **facts: object
+) -> Round:
+    """The round's record. Made after the clock has stopped: looking does not count as decoding."""
+    log_p = logits.log_softmax(-1)
+    top = logits[0].topk(2).values
+    rows = torch.tensor([p + 1 for p in tree.parents], dtype=torch.long, device=logits.device)
+    tokens = torch.tensor(tree.tokens, dtype=torch.long, device=logits.device)
+    return Round(
+        tokens=tree.tokens,
+        parents=tree.parents,
+        depths=tree.depths,
+        log_q=tree.log_q,
+        log_p=tuple(log_p[rows, tokens].tolist()),
+        accepted=tuple(accepted),
+        entropy=float(torch.special.entr(log_p[0].exp()).sum()),
+        margin=float(top[0] - top[1]),
+        **facts,
+    )

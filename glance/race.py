@@ -1,0 +1,141 @@
+"""Several decoders answer one prompt, a round at a time, as the NDJSON lines of a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from . import provenance
+from .engine import Decoding, Settings, first_token
+from .errors import BadInput
+from .identity import compare
+from .prompt import Prompt
+from .trace import Header, Identity, LaneEnd, Round, line, summarize
+
+if TYPE_CHECKING:
+    from .presets import Family
+
+LANES = {"autoregressive": "Autoregressive", "eagle3": "EAGLE-3", "glance": "GLANCE"}
+NOT_HELPING = 0.05  # mean accepted tokens a round below which a head does not help
+
+
+def check_settings(settings: Settings) -> Settings:
+    """The settings, unchanged.
+
+    Raises:
+        BadInput: a value outside its range.
+    """
+    if not 1 <= settings.max_new_tokens <= 4096:
+        raise BadInput(f"New tokens must lie between 1 and 4096, not {settings.max_new_tokens}.")
+    if not 1 <= settings.budget <= 512:
+        raise BadInput(f"The budget must lie between 1 and 512 nodes, not {settings.budget}.")
+    if not 0 <= settings.temperature <= 2:
+        raise BadInput(f"The temperature must lie between 0 and 2, not {settings.temperature:g}.")
+    return settings
+
+
+def race(
+    family: Family,
+    prompt: Prompt,
+    settings: Settings,
+    lanes: Sequence[str] = tuple(LANES),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[str]:
+    """Decode one prompt with several lanes; the first is the reference.
+
+    One round runs at a time, and always that of the lane whose own measured clock is furthest behind. So no lane
+    disturbs another's timing on the one device, and all grow together as they would side by side.
+
+    Args:
+        stopped: asked before each round; once true, the lanes close with the reason "stopped".
+
+    Yields:
+        The lines of a trace: header, rounds, closing lines.
+
+    Raises:
+        BadInput: settings out of range, an unknown lane, or a prompt too long for the model.
+    """
+    check_settings(settings)
+    unknown = [i for i in lanes if i not in LANES]
+    if unknown or not lanes:
+        raise BadInput(f"Choose lanes among {', '.join(LANES)}; {', '.join(unknown) or 'none'} was given.")
+    family.check_length(prompt, settings)
+    started = time.perf_counter()
+    prefill = family.target.prefill(prompt)
+    first = first_token(prefill, settings)
+    prefill_ms = 1e3 * (time.perf_counter() - started)
+    vocabulary = family.vocabulary
+    known: set[int] = set()
+
+    def emit(record: Header | Round | LaneEnd, ids: Sequence[int]) -> str:
+        new = dict.fromkeys(i for i in ids if i not in known)
+        known.update(new)
+        return line(record, {i: vocabulary.piece(i) for i in new})
+
+    header = Header(
+        run=uuid.uuid4().hex,
+        question=prompt.question,
+        prompt={"tokens": prompt.length, "ids_sha256": prompt.ids_sha256, "image": list(prompt.images)},
+        settings={**settings.__dict__, "eos_ids": sorted(family.eos_ids)},
+        lanes=tuple({"id": i, "name": LANES[i], "drafter": family.drafter_name(i)} for i in lanes),
+        first=first,
+        prefill_ms=prefill_ms,
+        provenance=provenance.of(family, settings),
+    )
+    yield emit(header, [first, *family.eos_ids])
+
+    stop = family.stop_rules(settings)
+    runs = {i: Decoding(family.target, prefill, family.drafter(i), settings, stop, lane=i) for i in lanes}
+    steps = {i: iter(run) for i, run in runs.items()}
+    rounds: dict[str, list[Round]] = {i: [] for i in lanes}
+    clock = dict.fromkeys(lanes, 0.0)
+    while steps and not stopped():
+        lane = min(steps, key=clock.__getitem__)
+        rnd = next(steps[lane], None)
+        if rnd is None:
+            del steps[lane]
+            continue
+        rounds[lane].append(rnd)
+        clock[lane] += rnd.total_ms
+        yield emit(rnd, [rnd.root, *rnd.tokens, *rnd.emitted])
+
+    reference = runs[lanes[0]]
+    for lane, run in runs.items():
+        answer = tuple(run.answer or [first])
+        summary = summarize(rounds[lane])
+        if run is reference:
+            identity = Identity("reference", LANES[lane], len(answer), sentence="The reference of this run.")
+        else:
+            identity = compare(
+                LANES[lanes[0]],
+                reference.answer or [first],
+                answer,
+                rounds[lanes[0]],
+                bool(reference.reason and run.reason),
+                lambda i: vocabulary.piece(i).decode("utf-8", errors="replace"),
+            )
+        yield emit(
+            LaneEnd(
+                lane=lane,
+                ids=answer,
+                text=vocabulary.text(answer),
+                sha256=hashlib.sha256(vocabulary.bytes(answer)).hexdigest(),
+                reason=run.reason or "stopped",
+                begin_ms=run.begin_ms,
+                summary=summary,
+                identity=identity,
+                note=_note(rounds[lane]),
+            ),
+            answer,
+        )
+
+
+def _note(rounds: Sequence[Round]) -> str:
+    """A warning where a drafter drafts and nothing of it is accepted."""
+    drafted = [r for r in rounds if r.draft_passes]
+    if len(drafted) >= 4 and sum(len(r.accepted) for r in drafted) < NOT_HELPING * len(drafted):
+        return "This head is not helping: the target accepted almost none of its tokens. Was it made for this target?"
+    return ""
