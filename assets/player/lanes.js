@@ -1,0 +1,161 @@
+/* One card a decoder: verdict, numbers, progress, and its text with every token marked by origin. */
+(function (G) {
+  "use strict";
+
+  const COLOURS = { autoregressive: "grey", eagle3: "orange", glance: "blue" };
+  const SPARE = ["sky", "purple", "green", "vermillion"];
+  const SHAPES = ["M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2z", "M8 1.5 15 14H1z", "M2 2h12v12H2z", "M8 .5 15.5 8 8 15.5 .5 8z"];
+
+  /** The name of a lane's colour in the theme; the same lane has the same colour in every part. */
+  G.laneColour = (lane) => COLOURS[lane.id] || SPARE[lane.order % SPARE.length];
+
+  /** A small sign in a lane's colour and shape. */
+  G.laneMark = function (lane) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    svg.setAttribute("viewBox", "0 0 16 16");
+    svg.setAttribute("class", "gl-mark");
+    svg.setAttribute("aria-hidden", "true");
+    svg.style.fill = "var(--gl-" + G.laneColour(lane) + ")";
+    path.setAttribute("d", SHAPES[lane.order % SHAPES.length]);
+    svg.append(path);
+    return svg;
+  };
+
+  const REASONS = {
+    eos: "the answer is complete", length: "the cap on new tokens was reached",
+    "stop string": "a stop string was reached", stopped: "stopped by hand",
+  };
+  G.reason = (reason) => REASONS[reason] || reason;
+
+  function verdict(lane) {
+    if (lane.order === 0) return ["reference", "reference"];
+    const identity = lane.closing && lane.closing.identity;
+    if (!identity) return ["open", "comparing…"];
+    switch (identity.verdict) {
+      case "identical": return ["good", "✓ byte-identical"];
+      case "differs": return ["bad", "✗ differs at token " + identity.index];
+      case "so far": return ["open", "✓ identical so far"];
+      default: return ["open", identity.verdict];
+    }
+  }
+
+  const STATS = [
+    ["tokens", "tokens", "Tokens of the answer so far; the first one comes from the prefill"],
+    ["target", "target passes", "Forward passes of the target, the shared prefill not counted"],
+    ["draft", "draft passes", "Sequential forward passes of the drafter"],
+    ["tau", "τ", "Tokens for one round: mean accepted length plus one"],
+    ["perSecond", "tok/s", "Tokens a second of decoding, prefill not counted"],
+  ];
+
+  /** The cards. onPick(laneIndex, roundIndex) is called when a round is clicked in the text. */
+  G.Lanes = class {
+    constructor(host, run, onPick) {
+      this.run = run;
+      this.cards = run.lanes.map((lane) => this.build(lane));
+      host.replaceChildren(...this.cards.map((card) => card.element));
+      host.onclick = (event) => {
+        const span = event.target.closest("[data-r]");
+        if (span) onPick(+span.closest(".gl-lane").dataset.order, +span.dataset.r);
+      };
+    }
+
+    build(lane) {
+      const card = { lane, shown: 0, selected: null };
+      card.badge = G.el("span", { class: "gl-badge" });
+      card.speed = G.el("span", { class: "gl-speedup" });
+      card.versus = G.el("span", { class: "gl-versus" });
+      card.values = {};
+      const stats = G.el("dl", { class: "gl-stats" }, ...STATS.map(([key, name, title]) => {
+        card.values[key] = G.el("dd");
+        return G.el("div", { title }, G.el("dt", {}, name), card.values[key]);
+      }));
+      card.bar = G.el("progress", { max: 1, value: 0, "aria-label": lane.name + ": progress" });
+      card.text = G.el("div", {
+        class: "gl-text", dir: "auto", tabindex: 0, role: "region", "aria-label": lane.name + ": answer",
+      });
+      card.text.append(this.token(this.run.first[lane.order]));
+      card.foot = G.el("p", { class: "gl-foot" });
+      card.element = G.el("section", {
+        class: "gl-lane", "data-lane": lane.id, "data-order": lane.order, "aria-label": lane.name,
+        style: "--gl-lane: var(--gl-" + G.laneColour(lane) + ")",
+      },
+      G.el("h3", {}, G.laneMark(lane), G.el("span", {}, lane.name), card.badge),
+      G.el("div", { class: "gl-hero" }, card.speed, card.versus), stats, card.bar, card.text, card.foot);
+      return card;
+    }
+
+    token(piece) {
+      if (piece.special) return G.el("span", { class: "gl-stop", title: "end-of-text token" }, "end");
+      return G.el("span", { class: "gl-" + piece.origin }, G.inert(piece.text));
+    }
+
+    /** Show every lane as it stood at time t. `follow` keeps the newest line in sight. */
+    update(t, follow) {
+      for (const card of this.cards) this.updateCard(card, card.lane.finished(t), follow);
+    }
+
+    updateCard(card, k, follow) {
+      const { lane } = card;
+      const key = [k, lane.rounds.length, !!lane.closing, lane.order ? this.run.reference.finished(Infinity) : 0].join();
+      if (key === card.key) return;
+      card.key = key;
+      this.setText(card, k, follow);
+      const stats = lane.stats(k), all = lane.rounds.length;
+      card.values.tokens.textContent = stats.tokens;
+      card.values.target.textContent = stats.target;
+      card.values.draft.textContent = stats.draft;
+      card.values.tau.textContent = G.fixed(stats.tau, 2);
+      card.values.perSecond.textContent = G.fixed(stats.perSecond, stats.perSecond < 10 ? 1 : 0);
+      const cap = this.run.header.settings.max_new_tokens || stats.tokens;
+      card.bar.value = lane.closing ? stats.tokens / Math.max(1, lane.closing.ids.length) : Math.min(1, stats.tokens / cap);
+      const reference = this.run.reference.stats(this.run.reference.rounds.length).perSecond;
+      card.speed.textContent = lane.order ? G.fixed(stats.perSecond / reference, 2) + "×" : "1×";
+      card.versus.textContent = lane.order ? "the decode speed of " + this.run.reference.name : "the yardstick";
+      const [kind, words] = verdict(lane);
+      card.badge.className = "gl-badge gl-" + kind;
+      card.badge.textContent = words;
+      card.element.dataset.verdict = lane.closing ? lane.closing.identity.verdict : "open";
+      this.setFoot(card, k === all && !!lane.closing, stats);
+    }
+
+    setText(card, k, follow) {
+      const { text, lane } = card;
+      while (card.shown > k) { text.lastChild.remove(); card.shown--; }
+      for (; card.shown < k; card.shown++) {
+        text.append(G.el("span", { class: "gl-round", "data-r": card.shown },
+          ...lane.rounds[card.shown].pieces.filter((p) => p.special || p.text).map((p) => this.token(p))));
+      }
+      if (follow) text.scrollTop = text.scrollHeight;
+    }
+
+    setFoot(card, finished, stats) {
+      const { closing } = card.lane, words = [];
+      if (finished) {
+        words.push("Finished after " + G.ms(stats.ms) + ": " + G.reason(closing.reason) + ".");
+        if (closing.identity.verdict === "differs") words.push(closing.identity.sentence);
+        if (closing.note) words.push("⚠ " + closing.note);
+      }
+      card.foot.textContent = G.inert(words.join(" "));
+    }
+
+    /** Outline the selected round in its lane's text. */
+    select(order, round, reveal) {
+      for (const card of this.cards) {
+        const span = card.lane.order === order ? card.text.querySelector('[data-r="' + round + '"]') : null;
+        card.element.classList.toggle("gl-chosen", card.lane.order === order);
+        if (span !== card.selected) {
+          if (card.selected) card.selected.classList.remove("gl-selected");
+          if (span) span.classList.add("gl-selected");
+          card.selected = span;
+        }
+        if (span && reveal) {
+          const top = span.offsetTop - card.text.offsetTop;
+          if (top < card.text.scrollTop || top + 24 > card.text.scrollTop + card.text.clientHeight) {
+            card.text.scrollTop = top - card.text.clientHeight / 2;
+          }
+        }
+      }
+    }
+  };
+})(window.Glance = window.Glance || {});

@@ -1,0 +1,288 @@
+/* The player: one time t in milliseconds of measured decoding, which lanes, time line and tree all follow. */
+(function (G) {
+  "use strict";
+
+  const SPEEDS = [["0.02", "0.02×"], ["0.1", "0.1×"], ["0.25", "0.25×"], ["1", "1× real time"], ["4", "4×"]];
+  const READABLE_MS = 900; // a round that stays on screen this long shows its phases while playing
+  const SLOW_SECONDS = { draft: 1.1, build: 0.8, verify: 1.1, commit: 0.5 };
+  const THUMB = 20; // width of the range's thumb, as in the style sheet
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+
+  /** Black or white, whichever is easier to read on a colour. */
+  function inkOn(colour) {
+    const [r, g, b] = [1, 3, 5].map((i) => (parseInt(colour.slice(i, i + 2), 16) / 255) ** 2.2);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#000" : "#fff";
+  }
+
+  /** The colours of the current theme, from the style sheet. */
+  function readTheme(root) {
+    const css = getComputedStyle(root), theme = { on: {} };
+    for (const name of ["fg", "bg", "muted", "faint", "line", "grid", "band", "blue", "sky", "green", "orange", "vermillion", "purple", "grey"]) {
+      theme[name] = css.getPropertyValue("--gl-" + name).trim();
+    }
+    for (const [name, colour] of Object.entries(theme)) {
+      if (name !== "on" && /^#[0-9a-f]{6}$/i.test(colour)) theme.on[name] = inkOn(colour);
+    }
+    return theme;
+  }
+
+  class Player {
+    constructor(root) {
+      this.root = root;
+      this.reader = new G.Reader();
+      this.t = 0;
+      this.focus = 0;
+      this.speed = 0.25;
+      this.playing = false;
+      this.follow = false;
+      this.slow = null;
+      this.parts = G.buildShell(root, SPEEDS);
+      this.timeline = new G.Timeline(this.parts.timeWrap, (t, row) => {
+        this.pause();
+        if (row !== null) this.choose(row);
+        this.seek(t);
+      });
+      G.bindControls(this);
+      this.resize = new ResizeObserver(() => this.redraw());
+      this.resize.observe(root);
+      this.themes = new MutationObserver(() => this.redraw());
+      for (const element of [document.body, document.documentElement]) {
+        this.themes.observe(element, { attributes: true, attributeFilter: ["class"] });
+      }
+    }
+
+    get run() { return this.reader.run; }
+    get lane() { return this.run.lanes[this.focus]; }
+
+    /** Take the text of a trace, whole or as far as it has come. */
+    feed(text) {
+      if (!text) return;
+      let news;
+      try {
+        news = this.reader.feed(text);
+      } catch (error) {
+        this.parts.say.textContent = "This trace cannot be shown: " + error.message + ".";
+        return;
+      }
+      if (!this.run || !(news.fresh || news.added)) return;
+      if (news.fresh) this.begin();
+      const { done } = this.run;
+      this.root.dataset.lines = (news.fresh ? 0 : +this.root.dataset.lines || 0) + news.added;
+      if (done) this.root.dataset.done = "1"; else delete this.root.dataset.done;
+      this.parts.live.hidden = done;
+      this.parts.scrub.max = this.run.total;
+      const now = performance.now();
+      if (done || !this.timeline.run || now - (this.drawnTime || 0) > 700) {
+        this.drawnTime = now;
+        this.drawTimeline();
+      }
+      if (done && news.fresh) {
+        this.seek(this.run.total);
+        if (!calm.matches) this.play(true);
+      } else {
+        this.seek(this.follow ? this.run.total : this.t);
+      }
+    }
+
+    begin() {
+      const { run } = this;
+      this.pause();
+      this.follow = true;
+      this.t = 0;
+      this.treeKey = "";
+      delete this.root.dataset.ready;
+      this.root.dataset.run = run.header.run;
+      const wanted = run.lanes.findIndex((lane) => lane.id === "glance");
+      this.focus = wanted < 0 ? run.lanes.length - 1 : wanted;
+      this.timeline.run = null;
+      this.lanes = new G.Lanes(this.parts.lanes, run, (order, round) => {
+        this.pause();
+        this.choose(order);
+        this.seek(run.lanes[order].end[round]);
+      });
+      G.buildTabs(this);
+      this.parts.about.replaceChildren(G.el("bdi", { class: "gl-question" }, G.inert(run.header.question)), G.el("span", {}, G.about(run)));
+    }
+
+    redraw() {
+      if (!this.run || !this.root.clientWidth) return;
+      this.theme = null;
+      this.treeKey = "";
+      this.drawTimeline();
+      this.seek(this.t);
+    }
+
+    drawTimeline() {
+      this.theme = this.theme || readTheme(this.root);
+      if (!this.timeline.draw(this.run, this.theme)) return;
+      const m = this.timeline.metrics();
+      this.parts.scrub.style.marginLeft = m.left - THUMB / 2 + "px";
+      this.parts.scrub.style.width = m.width + THUMB + "px";
+    }
+
+    /** Show the state at time t. */
+    seek(t) {
+      if (!this.run) return;
+      const { run, parts } = this;
+      this.t = Math.max(0, Math.min(run.total, t));
+      parts.scrub.value = this.t;
+      this.lanes.update(this.t, this.playing || this.follow);
+      this.timeline.place(this.t);
+      parts.clock.textContent = G.ms(this.t) + " of " + G.ms(run.total);
+      this.showRound();
+    }
+
+    /** Which round of the chosen lane is on show at t, and in which phase. */
+    moment() {
+      const { lane, t } = this, k = lane.finished(t), count = lane.rounds.length;
+      if (k >= count || (k > 0 && t - lane.end[k - 1] < 1e-3)) return { k: Math.max(0, Math.min(k, count) - 1), phase: "done", progress: 1 };
+      const round = lane.rounds[k];
+      if (this.playing && !this.slow && round.total / this.speed < READABLE_MS) {
+        return { k: Math.max(0, k - 1), phase: k ? "done" : "draft", progress: 0 };
+      }
+      let into = t - lane.start[k];
+      for (const stage of G.STAGES) {
+        const length = round.ms[stage] || 0;
+        if (into < length) return { k, phase: stage === "commit" ? "done" : stage, progress: into / length };
+        into -= length;
+      }
+      return { k, phase: "done", progress: 1 };
+    }
+
+    showRound() {
+      const { run, lane, parts, root } = this, { k, phase, progress } = this.moment();
+      const round = lane.rounds[k];
+      root.dataset.lane = lane.id;
+      root.dataset.round = round ? k : "";
+      root.dataset.phase = phase;
+      root.dataset.t = this.t.toFixed(3);
+      this.lanes.select(this.focus, k, !this.playing && !this.follow);
+      this.timeline.select(lane, k);
+      G.updateStages(parts.stages, round, phase, progress);
+      const words = G.describe(run, lane, k, phase, progress);
+      const key = [lane.id, k, phase, phase === "draft" || phase === "build" ? Math.round(progress * 16) : 0,
+        lane.rounds.length, lane.maxRows, !!lane.closing].join();
+      if (key === this.treeKey) return;
+      const now = performance.now();
+      if (this.follow && !run.done && now - (this.drawnTree || 0) < 400) return;
+      this.drawnTree = now;
+      this.treeKey = key;
+      parts.say.setAttribute("aria-live", this.playing || !run.done ? "off" : "polite");
+      G.sayInto(parts.say, words);
+      parts.scrub.setAttribute("aria-valuetext",
+        (round ? "Round " + (k + 1) + " of " + lane.rounds.length + ", " : "") + parts.clock.textContent);
+      parts.position.textContent = round ? "Round " + (k + 1) + " of " + lane.rounds.length : "No round";
+      parts.slow.disabled = !round;
+      parts.tree.setAttribute("aria-label", "Candidate tree. " + G.plain(words));
+      if (round && parts.table.open) parts.tableBody.replaceChildren(G.candidates(run, round));
+      this.drawTree(round, phase, progress);
+    }
+
+    drawTree(round, phase, progress) {
+      const { run, lane, parts, root } = this, width = parts.tree.clientWidth;
+      if (!width) return;
+      if (!round) {
+        Plotly.purge(parts.plot);
+      } else {
+        this.theme = this.theme || readTheme(root);
+        const figure = G.treeFigure(run, lane, round, { width: width - 2, phase, progress, theme: this.theme });
+        parts.plot.style.width = figure.width + "px";
+        Plotly.react(parts.plot, figure.data, figure.layout, { displayModeBar: false, responsive: false });
+      }
+      root.dataset.ready = "1";
+    }
+
+    choose(order) {
+      this.focus = order;
+      G.markTab(this);
+      this.showRound();
+    }
+
+    /** One round of the chosen lane forward or back. */
+    step(direction) {
+      this.pause();
+      const { k, phase } = this.moment(), { lane } = this;
+      if (!lane.rounds.length) return;
+      const finished = lane.finished(this.t);
+      let next = direction > 0 ? finished : phase === "done" && finished > k ? k - 1 : finished - 1;
+      next = Math.min(lane.rounds.length - 1, next);
+      this.seek(next < 0 ? 0 : lane.end[next]);
+    }
+
+    play(on) {
+      if (!this.run) return;
+      if (!on) { this.pause(); return; }
+      this.follow = false;
+      this.slow = null;
+      if (this.t >= this.run.total - 1e-3) this.seek(0);
+      this.start();
+    }
+
+    /** One round stretched to a few seconds; the stages keep their order, the figures stay the measured ones. */
+    playSlowly() {
+      const { k } = this.moment(), { lane } = this, round = lane.rounds[k];
+      if (!round) return;
+      this.pause();
+      let from = lane.start[k];
+      this.slow = { at: 0, plan: [] };
+      for (const stage of G.STAGES) {
+        const length = round.ms[stage] || 0;
+        if (length > 0) this.slow.plan.push({ from, length, seconds: SLOW_SECONDS[stage] });
+        from += length;
+      }
+      this.slow.end = lane.end[k];
+      this.start();
+    }
+
+    start() {
+      this.playing = true;
+      this.last = performance.now();
+      G.markPlaying(this);
+      this.frame = requestAnimationFrame((now) => this.tick(now));
+    }
+
+    pause() {
+      this.follow = false;
+      if (!this.playing) { this.slow = null; return; }
+      this.playing = false;
+      this.slow = null;
+      cancelAnimationFrame(this.frame);
+      G.markPlaying(this);
+      this.treeKey = "";
+      if (this.run) this.seek(this.t);
+    }
+
+    tick(now) {
+      if (!this.playing || !this.root.isConnected) return;
+      const passed = Math.min(100, Math.max(0, now - this.last));
+      this.last = now;
+      const target = this.slow ? this.slowTime(passed / 1000) : this.t + passed * this.speed;
+      const end = this.slow ? this.slow.end : this.run.total;
+      this.seek(Math.min(target, end));
+      if (target >= end) { this.pause(); return; }
+      this.frame = requestAnimationFrame((next) => this.tick(next));
+    }
+
+    slowTime(seconds) {
+      const { slow } = this;
+      slow.at += seconds;
+      let left = slow.at;
+      for (const part of slow.plan) {
+        if (left < part.seconds) return part.from + part.length * left / part.seconds;
+        left -= part.seconds;
+      }
+      return slow.end;
+    }
+
+    destroy() {
+      this.pause();
+      this.resize.disconnect();
+      this.themes.disconnect();
+      Plotly.purge(this.parts.plot);
+      Plotly.purge(this.timeline.plot);
+    }
+  }
+
+  /** Make an element the player; returns it with feed(text), seek(ms), choose(lane), step(±1), play(on), destroy(). */
+  G.mount = (root) => new Player(root);
+})(window.Glance = window.Glance || {});

@@ -1,0 +1,103 @@
+/* The time line: one row a lane, one bar a round, drafting light and the target's pass solid. */
+(function (G) {
+  "use strict";
+
+  const ROW = 34, TOP = 6, BOTTOM = 24;
+
+  /** @param onSeek(ms, laneIndex) called for a click or a drag. */
+  G.Timeline = class {
+    constructor(host, onSeek) {
+      this.plot = G.el("div", { class: "gl-time" });
+      this.head = G.el("div", { class: "gl-playhead" });
+      this.pick = G.el("div", { class: "gl-pick" });
+      this.host = host;
+      this.run = null;
+      host.replaceChildren(this.plot, this.pick, this.head);
+      const seek = (event) => {
+        const m = this.metrics();
+        if (!m) return;
+        const box = this.plot.getBoundingClientRect();
+        const row = Math.floor((event.clientY - box.top - m.top) / (m.height / this.run.lanes.length));
+        onSeek((event.clientX - box.left - m.left) / m.width * this.run.total,
+          row >= 0 && row < this.run.lanes.length ? row : null);
+      };
+      let dragging = false;
+      host.addEventListener("pointerdown", (event) => { if (event.button === 0) { dragging = true; seek(event); } });
+      host.addEventListener("pointermove", (event) => { if (dragging && event.buttons) seek(event); else dragging = false; });
+      host.addEventListener("pointerup", () => { dragging = false; });
+    }
+
+    /** Where the plot area lies in its box, or null before the first drawing. */
+    metrics() {
+      const layout = this.plot._fullLayout;
+      if (!layout || !this.run) return null;
+      const { l, t, w, h } = layout._size;
+      return { left: l, top: t, width: w, height: h };
+    }
+
+    draw(run, theme) {
+      const width = this.plot.clientWidth;
+      if (!width) return null;
+      this.run = run;
+      const narrow = width < 560, rows = run.lanes.length, left = narrow ? 12 : 112;
+      const scale = (width - left - 12) / run.total;
+      const data = [];
+      for (const lane of run.lanes) {
+        const colour = theme[G.laneColour(lane)];
+        const y = new Array(lane.rounds.length).fill(lane.order);
+        const drafting = lane.rounds.map((r) => (r.ms.draft || 0) + (r.ms.build || 0));
+        const info = lane.rounds.map((r) => [
+          r.index + 1, r.emitted.length, G.fixed(r.entropy, 2),
+          G.STAGES.filter((s) => r.ms[s] > 0).map((s) => s + " " + G.ms(r.ms[s])).join(", ")]);
+        const bar = {
+          type: "bar", orientation: "h", y, customdata: info, showlegend: false, width: 0.78,
+          hovertemplate: "round %{customdata[0]}: %{customdata[1]} tokens<br>%{customdata[3]}"
+            + "<br>root entropy %{customdata[2]} nats<extra>" + G.escape(lane.name) + "</extra>",
+        };
+        const edge = { color: theme.bg, width: lane.rounds.length > 150 ? 0.4 : 1 };
+        data.push({ ...bar, base: lane.start, x: drafting, marker: { color: colour, opacity: 0.4, line: edge } });
+        data.push({
+          ...bar, base: lane.start.map((s, i) => s + drafting[i]), x: lane.rounds.map((r, i) => r.total - drafting[i]),
+          marker: { color: colour, line: edge },
+        });
+        // Bars' own texts are resized or dropped one by one; a text trace keeps one size.
+        const roomy = lane.rounds.map((r, i) => i).filter((i) => (lane.rounds[i].total - drafting[i]) * scale >= 9);
+        data.push({
+          type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false, y: roomy.map(() => lane.order),
+          x: roomy.map((i) => lane.end[i] - (lane.rounds[i].total - drafting[i]) / 2),
+          text: roomy.map((i) => String(lane.rounds[i].emitted.length)),
+          textfont: { size: 11, color: theme.on[G.laneColour(lane)] },
+        });
+      }
+      return Plotly.react(this.plot, data, {
+        height: TOP + BOTTOM + rows * ROW, margin: { l: left, r: 12, t: TOP, b: BOTTOM },
+        barmode: "overlay", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false,
+        font: { color: theme.fg, size: 12 }, hovermode: "closest",
+        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { color: theme.fg, size: 12.5 }, align: "left" },
+        xaxis: { range: [0, run.total], ticksuffix: " ms", gridcolor: theme.grid, zeroline: false, fixedrange: true, nticks: narrow ? 5 : 9, separatethousands: true },
+        yaxis: {
+          range: [rows - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, showticklabels: !narrow,
+          tickvals: run.lanes.map((lane) => lane.order), ticktext: run.lanes.map((lane) => G.escape(lane.name) + " "),
+        },
+      }, { displayModeBar: false, responsive: false });
+    }
+
+    /** Move the playhead. It is an element of its own: moving it costs nothing, a relayout costs a redraw. */
+    place(t) {
+      const m = this.metrics();
+      if (m) this.head.style.transform = "translateX(" + (m.left + m.width * t / this.run.total) + "px)";
+    }
+
+    /** Frame the selected round. */
+    select(lane, k) {
+      const m = this.metrics();
+      this.pick.hidden = !m || !lane.rounds[k];
+      if (this.pick.hidden) return;
+      const row = m.height / this.run.lanes.length, scale = m.width / this.run.total;
+      Object.assign(this.pick.style, {
+        left: m.left + lane.start[k] * scale - 1 + "px", width: Math.max(4, lane.rounds[k].total * scale + 1) + "px",
+        top: m.top + row * (lane.order + 0.11) - 2 + "px", height: row * 0.78 + 4 + "px",
+      });
+    }
+  };
+})(window.Glance = window.Glance || {});
