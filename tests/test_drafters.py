@@ -1,0 +1,218 @@
+"""The two heads: block input, context, caches, positions, limits; identity whatever they draft."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from glance.drafters import block, eagle3
+from glance.drafters.autoregressive import Autoregressive
+from glance.drafters.block import BlockDrafter
+from glance.drafters.eagle3 import Eagle3Drafter
+from glance.engine import Decoding, Settings, Step
+from glance.target import EMBEDDINGS
+from tests import tiny
+from tests.stubs import Known
+
+IMAGES = {"one": [tiny.picture(1)], "two": [tiny.picture(1), tiny.picture(2, (64, 128))], "none": None}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def family(request):
+    return tiny.family(tied=request.param)
+
+
+def decode(family, prompt, drafter, budget=31, cap=24):
+    settings = Settings(max_new_tokens=cap, budget=budget)
+    run = Decoding(
+        family.target, family.target.prefill(prompt), drafter, settings, family.stop_rules(settings)
+    )
+    return run, list(run)
+
+
+@pytest.mark.parametrize("budget", [1, 8, 31, 63])
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+@pytest.mark.parametrize("images", IMAGES.values(), ids=IMAGES)
+def test_greedy_identity_for_any_head_budget_and_prompt(family, images, lane, budget):
+    prompt = family.prompt(images, "Say it.")
+    expected, _ = decode(family, prompt, Autoregressive())
+    got, rounds = decode(family, prompt, family.drafter(lane), budget)
+    assert got.answer == expected.answer
+    assert all(0 < len(r.tokens) <= budget for r in rounds)
+
+
+def test_layer_rules():
+    assert block.default_layer_ids(36, 5) == (1, 9, 17, 25, 33)
+    assert block.default_layer_ids(28, 5) == (1, 7, 13, 19, 25)
+    assert block.default_layer_ids(36, 1) == (18,)
+    assert eagle3.default_layer_ids(36) == (1, 17, 32)
+
+
+class Spy(torch.nn.Module):
+    """Records each call of a head and passes it on."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head, self.config, self.calls = head, head.config, []
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.head, name)
+
+    def forward(self, *args, **kwargs):
+        """Record, then run."""
+        self.calls.append((args, kwargs))
+        return self.head(*args, **kwargs)
+
+
+class Fed:
+    """Feeds a head with the commits of a run that follows a known answer, 0 to 4 accepted tokens a round."""
+
+    def __init__(self, head_drafter):
+        self.head_drafter = head_drafter
+
+    def begin(self, prefill, capacity):
+        """Begin both."""
+        self.head_drafter.begin(prefill, capacity)
+        self.known.begin(prefill, capacity)
+
+    def propose(self, budget):
+        """Run the head, but draft from the known answer, some more or fewer tokens each round."""
+        self.tree = self.head_drafter.propose(budget).tree
+        self.known.length = (self.known.length + 3) % 5
+        return self.known.propose(budget)
+
+    def commit(self, accepted):
+        """Tell both."""
+        self.head_drafter.commit(accepted)
+        self.known.commit(accepted)
+
+
+def fed_run(family, fed):
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    answer = decode(family, prompt, Autoregressive(), cap=40)[0].answer
+    size = family.parts.model.config.text_config.vocab_size
+    fed.known = Known(answer, vocabulary=size)
+    run, rounds = decode(family, prompt, fed, cap=40)
+    assert run.answer == answer and {len(r.accepted) for r in rounds} >= {0, 1, 3}
+    return prompt, rounds, answer
+
+
+def test_the_block_is_the_root_and_masks_and_the_context_all_that_lies_before(family):
+    spy = Spy(family.block_head)
+    drafter = BlockDrafter(spy, family.target.embed_tokens, family.target.lm_head)
+    _, rounds, _ = fed_run(family, Fed(drafter))
+    size = spy.config.block_size
+    for rnd, (args, _) in zip(rounds, spy.calls, strict=True):
+        states, noise, state_positions, block_positions = args
+        ids = torch.tensor([rnd.root] + [spy.config.mask_token_id] * (size - 1))
+        assert torch.equal(noise[0], family.target.embed_tokens(ids))
+        assert state_positions.tolist() == list(range(rnd.position - states.shape[1], rnd.position))
+        assert block_positions.tolist() == list(range(rnd.position, rnd.position + size))
+    assert drafter.cache.committed == rounds[-1].position
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_incremental_context_equals_one_pass_over_everything(family, lane):
+    """What a head drafts after many rounds of any length is what it drafts from all true states at once."""
+    fed = Fed(family.drafter(lane))
+    prompt, rounds, answer = fed_run(family, fed)
+    last = rounds[-1]
+    ids = torch.cat((prompt.ids, torch.tensor([answer[: last.position - prompt.length]])), 1)
+    behind = torch.arange(prompt.length, ids.shape[1]) + prompt.rope_delta
+    positions = torch.cat((prompt.positions, behind.expand(3, 1, -1)), -1)
+    states = family.target.prefill(dataclasses.replace(prompt, ids=ids, positions=positions)).states
+    fresh = family.drafter(lane)
+    fresh.begin(Step(ids[0], 0, states, last.root), ids.shape[1] + 40)
+    assert_same_tree(fresh.propose(31).tree, fed.tree)
+
+
+def assert_same_tree(one, two):
+    assert (one.tokens, one.parents) == (two.tokens, two.parents)
+    assert one.log_q == pytest.approx(two.log_q, abs=1e-4)
+
+
+def test_eagle3_pairs_each_feature_with_the_next_token(family):
+    spy = Spy(family.eagle3_head)
+    prompt, rounds, answer = fed_run(family, Fed(Eagle3Drafter(spy, steps=8, top_k=4)))
+    prefix = [*prompt.ids[0].tolist(), *answer]
+    extends = spy.calls[::8]
+    assert len(spy.calls) == 8 * len(rounds)
+    for rnd, (args, _) in zip(rounds, extends, strict=True):
+        embeddings, _, positions, mask, cache = args
+        assert positions.tolist() == list(range(rnd.position - embeddings.shape[1], rnd.position))
+        following = torch.tensor(prefix[positions[0] + 1 : rnd.position + 1])
+        text = following != family.parts.model.config.image_token_id
+        assert torch.equal(embeddings[0][text], family.target.embed_tokens(following)[text])
+    first = extends[0][0][0][0]
+    states = family.target.prefill(prompt).states
+    assert torch.equal(first[:-1], states[EMBEDDINGS][1:]), (
+        "visual tokens are embedded as the target embeds them"
+    )
+
+
+def test_eagle3_only_drafts_tokens_of_its_vocabulary(family):
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    _, rounds = decode(family, prompt, family.drafter("eagle3"))
+    assert all(family.eagle3_head.t2d[t] for r in rounds for t in r.tokens)
+
+
+def test_eagle3_drafted_rows_see_their_ancestors_only(family):
+    """The tree's log-probabilities equal those of one chain pass over each path."""
+    head = family.eagle3_head
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    prefill = family.target.prefill(prompt)
+    step = Step(prompt.ids[0], 0, prefill.states, 65)
+    drafter = Eagle3Drafter(head, steps=4, top_k=3)
+    drafter.begin(step, prompt.length + 64)
+    tree = drafter.propose(30).tree
+    fused = head.fc(torch.cat([step.states[i] for i in head.config.target_layer_ids], -1))
+    embeddings = torch.cat((step.states[EMBEDDINGS][1:], head.embed_tokens(torch.tensor([65]))))
+    to_draft = {int(i + head.d2t[i]): i for i in range(head.config.draft_vocab_size)}
+    for node in range(len(tree)):
+        path, at = [], node
+        while at >= 0:
+            path.insert(0, at)
+            at = tree.parents[at]
+        features, rows = fused, embeddings
+        for index in path:
+            n = len(rows)
+            causal = torch.ones(n, n, dtype=torch.bool).tril()
+            hidden = head(rows[None], features[None], torch.arange(n), causal[None, None])[0]
+            log_q = head.logits(hidden[-1]).log_softmax(-1)
+            token = tree.tokens[index]
+            assert float(log_q[to_draft[token]]) == pytest.approx(tree.log_q[index], abs=1e-4)
+            rows = torch.cat((rows, head.embed_tokens(torch.tensor([token]))))
+            features = torch.cat((features, hidden[-1:]))
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_beyond_its_positions_a_head_falls_silent_and_the_answer_holds(family, lane, monkeypatch):
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    expected, _ = decode(family, prompt, Autoregressive())
+    drafter = family.drafter(lane)
+    head = drafter.head
+    monkeypatch.setattr(
+        head, "config", dataclasses.replace(head.config, max_position_embeddings=prompt.length + 18)
+    )
+    got, rounds = decode(family, prompt, drafter)
+    assert got.answer == expected.answer
+    assert rounds[0].tokens and not rounds[-1].tokens
+
+
+def test_a_chain_of_the_same_head_is_the_first_branch_of_its_tree(family):
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    prefill = family.target.prefill(prompt)
+    step = Step(prompt.ids[0], 0, prefill.states, 65)
+    drafts = []
+    for as_chain in (True, False):
+        drafter = BlockDrafter(family.block_head, family.target.embed_tokens, family.target.lm_head, as_chain)
+        drafter.begin(step, prompt.length + 64)
+        drafts.append(drafter.propose(63).tree)
+    line, tree = drafts
+    assert line.parents == tuple(range(-1, 6))
+    assert (line.tokens[0], line.log_q[0]) == (tree.tokens[0], tree.log_q[0])

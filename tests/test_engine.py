@@ -1,0 +1,201 @@
+"""The loop, on a target without weights: identity, stop rules, counts, sampling, the tie gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+from glance.drafters.autoregressive import Autoregressive
+from glance.engine import Decoding, Draft, Settings
+from glance.stop import StopRules
+from glance.trace import summarize
+from glance.tree import CandidateTree
+from tests.stubs import VOCABULARY, Oracle, StubTarget, Wrong, greedy, next_logits
+
+PROMPT = (1, 2, 3, 4, 5)
+DRAFTERS = [Autoregressive, Wrong, Oracle, lambda: Oracle(5, 0), lambda: Oracle(2, 4)]
+
+
+def run(drafter, settings=None, eos=(), strings=(), target=None):
+    """Decode the stub prompt; returns the finished `Decoding` and its rounds."""
+    settings = settings or Settings(max_new_tokens=20)
+    target = target or StubTarget()
+    stop = StopRules(eos, settings.max_new_tokens, strings, lambda ids: "".join(chr(97 + i) for i in ids))
+    decoding = Decoding(target, target.prefill(PROMPT), drafter, settings, stop)
+    return decoding, list(decoding)
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+@pytest.mark.parametrize("cap", [1, 2, 3, 5, 7, 16, 17])
+def test_every_drafter_gives_the_targets_own_answer_up_to_the_cap(make, cap):
+    decoding, rounds = run(make(), Settings(max_new_tokens=cap))
+    assert decoding.answer == greedy(PROMPT, cap)
+    assert decoding.reason == "length"
+    assert sum(len(r.emitted) for r in rounds) == cap - 1
+
+
+@pytest.mark.parametrize("budget", [1, 2, 8, 31])
+def test_any_budget_gives_the_same_answer(budget):
+    decoding, rounds = run(Oracle(), Settings(max_new_tokens=30, budget=budget))
+    assert decoding.answer == greedy(PROMPT, 30)
+    assert all(len(r.tokens) <= budget for r in rounds)
+
+
+def test_accepted_rows_that_are_not_contiguous_are_compacted():
+    _, rounds = run(Oracle(length=3, decoys=2))
+    assert any(list(r.accepted) != list(range(len(r.accepted))) for r in rounds)
+    assert rounds[0].accepted == (2, 5, 8)
+
+
+def test_a_wrong_compaction_would_be_seen(monkeypatch):
+    from glance.cache import TreeCache
+
+    commit = TreeCache.commit
+    monkeypatch.setattr(TreeCache, "commit", lambda self, rows: commit(self, range(len(list(rows)))))
+    with pytest.raises(AssertionError):
+        decoding, _ = run(Oracle())
+        assert decoding.answer == greedy(PROMPT, 20)
+
+
+def test_the_drafter_is_told_each_committed_row_once_in_order():
+    oracle = Oracle()
+    decoding, _ = run(oracle)
+    told = [t for step in oracle.steps for t in step.tokens.tolist()]
+    assert told == [*PROMPT, *decoding.answer][: len(told)]
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+@pytest.mark.parametrize("index", [0, 1, 2, 3, 4, 9])
+def test_end_of_text_inside_a_block_cuts_there(make, index):
+    answer = greedy(PROMPT, 20)
+    eos = answer[index]
+    decoding, rounds = run(make(), eos=(eos,))
+    assert decoding.answer == answer[: answer.index(eos) + 1]
+    assert decoding.reason == "eos"
+    emitted = [t for r in rounds for t in r.emitted]
+    assert emitted == decoding.answer[1:]
+    assert all(len(r.accepted) <= len(r.emitted) for r in rounds)
+    assert all((r.bonus is None) == (len(r.accepted) == len(r.emitted)) for r in rounds)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("start", [0, 1, 3, 6])
+def test_a_stop_string_ends_text_ids_and_counts_at_one_place(start, length):
+    answer = greedy(PROMPT, 20)
+    text = "".join(chr(97 + i) for i in answer)
+    string = text[start : start + length]
+    decoding, rounds = run(Oracle(), strings=(string,))
+    end = text.index(string) + length
+    assert decoding.answer == answer[:end]
+    assert decoding.reason == "stop string"
+    assert 1 + sum(len(r.emitted) for r in rounds) == end
+
+
+def test_counts():
+    _, rounds = run(Oracle(length=3), Settings(max_new_tokens=21))
+    summary = summarize(rounds)
+    assert summary.tokens == 21
+    assert summary.target_passes == summary.draft_passes == len(rounds) == 5
+    assert summary.tau == pytest.approx(4.0)
+    _, rounds = run(Autoregressive(), Settings(max_new_tokens=21))
+    assert summarize(rounds).tau == pytest.approx(1.0)
+    assert summarize(rounds).draft_passes == 0
+    assert summarize([]).tau is None
+
+
+def test_the_record_holds_what_the_target_thought():
+    _, rounds = run(Oracle())
+    first = rounds[0]
+    logits = next_logits((*PROMPT, first.root))
+    p = logits.softmax(-1)
+    assert first.entropy == pytest.approx(float(-(p * p.log()).sum()), abs=1e-4)
+    top = logits.topk(2).values
+    assert first.margin == pytest.approx(float(top[0] - top[1]), abs=1e-4)
+    assert first.log_p[2] == pytest.approx(float(p.log()[first.tokens[2]]), abs=1e-4)
+    assert first.position == len(PROMPT)
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+def test_sampling_draws_the_same_numbers_in_every_lane(make):
+    settings = Settings(max_new_tokens=20, temperature=1.0, seed=11)
+    assert run(make(), settings)[0].answer == run(Autoregressive(), settings)[0].answer
+
+
+def test_sampling_follows_the_targets_distribution():
+    """1,000 two-token answers against the exact distribution: chi-squared over the 8 most likely pairs."""
+
+    class Flat(StubTarget):
+        def __init__(self):
+            super().__init__(lambda prefix: next_logits(prefix) / 3)
+
+    counts = Counter()
+    target = Flat()
+    prefill = target.prefill(PROMPT)
+    for seed in range(1000):
+        settings = Settings(max_new_tokens=2, temperature=0.8, seed=seed)
+        stop = StopRules((), 2)
+        decoding = Decoding(target, prefill, Guess(), settings, stop)
+        list(decoding)
+        counts[tuple(decoding.answer)] += 1
+    p = (target.logits(PROMPT).double() / 0.8).softmax(-1)
+    pairs = {
+        (a, b): float(p[a] * q)
+        for a in range(VOCABULARY)
+        for b, q in enumerate((target.logits((*PROMPT, a)).double() / 0.8).softmax(-1))
+    }
+    best = sorted(pairs, key=pairs.get, reverse=True)[:8]
+    cells = [(counts[b], 1000 * pairs[b]) for b in best]
+    cells.append((1000 - sum(c for c, _ in cells), 1000 - sum(e for _, e in cells)))
+    chi2 = sum((c - e) ** 2 / e for c, e in cells)
+    assert chi2 < 26.1  # 99.9 % point at 8 degrees of freedom
+
+
+class Guess(Wrong):
+    """Drafts three fixed children, right or not."""
+
+    def propose(self, budget: int) -> Draft:
+        """Children 0, 1 and 2 of the root."""
+        return Draft(CandidateTree((0, 1, 2), (-1, -1, -1), (-1.0,) * 3), passes=1)
+
+
+class Packed(StubTarget):
+    """Rounds differently when several rows are packed: near-ties flip, as bf16 kernels do."""
+
+    def verify(self, cache, root, tree, rope_delta):
+        """Swap the two best logits of packed rows where they lie closer than 0.5."""
+        seen = super().verify(cache, root, tree, rope_delta)
+        if len(tree):
+            for row in seen.logits:
+                (a, b), (i, j) = row.topk(2)
+                if a - b < 0.5:
+                    row[i], row[j] = b.clone(), a.clone()
+        return seen
+
+
+def test_the_tie_gate_restores_identity_where_packed_rows_round_differently():
+    settings = Settings(max_new_tokens=60)
+    plain, _ = run(Oracle(), settings, target=Packed())
+    assert plain.answer != greedy(PROMPT, 60), "the stub should differ without the gate"
+    gated, rounds = run(Oracle(), Settings(max_new_tokens=60, tie_threshold=0.5), target=Packed())
+    assert gated.answer == greedy(PROMPT, 60)
+    deferred = sum(r.deferred for r in rounds)
+    assert 0 < deferred < len(rounds)
+    assert summarize(rounds).target_passes == len(rounds) + deferred
+
+
+def test_two_interleaved_requests_do_not_touch_each_other():
+    target = StubTarget()
+    prefills = [target.prefill(PROMPT), target.prefill(PROMPT[::-1])]
+    runs = [Decoding(target, p, Oracle(), Settings(max_new_tokens=24), StopRules((), 24)) for p in prefills]
+    steps = [iter(r) for r in runs]
+    while any([next(s, None) for s in steps]):
+        pass
+    assert runs[0].answer == greedy(PROMPT, 24)
+    assert runs[1].answer == greedy(PROMPT[::-1], 24)
+
+
+def test_margins_are_finite():
+    _, rounds = run(Oracle())
+    assert all(torch.isfinite(torch.tensor([r.entropy, r.margin, *r.log_p])).all() for r in rounds)

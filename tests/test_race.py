@@ -1,0 +1,121 @@
+"""Lanes side by side: verdicts, fairness, stopping, notes, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from glance import trace
+from glance.engine import Settings
+from glance.errors import BadInput
+from glance.identity import compare
+from glance.race import race
+from tests import tiny
+from tests.stubs import Known
+
+
+@pytest.fixture(scope="module")
+def family():
+    return tiny.family()
+
+
+@pytest.fixture(scope="module")
+def prompt(family):
+    return family.prompt(tiny.picture(), "What is it?")
+
+
+def run(family, prompt, settings=None, **options):
+    """A whole run, read back."""
+    return trace.read("".join(race(family, prompt, settings or Settings(max_new_tokens=20), **options)))
+
+
+def test_all_lanes_print_the_same_bytes(family, prompt):
+    made = run(family, prompt)
+    assert [lane.end.identity.verdict for lane in made.lanes] == ["reference", "identical", "identical"]
+    assert len({lane.end.sha256 for lane in made.lanes}) == 1
+    assert made.header.prompt["ids_sha256"] == prompt.ids_sha256
+
+
+def test_sampled_lanes_draw_alike_too(family, prompt):
+    made = run(family, prompt, Settings(max_new_tokens=20, temperature=1.0, seed=4))
+    assert len({lane.end.ids for lane in made.lanes}) == 1
+
+
+def test_the_lane_furthest_behind_goes_next(family, prompt):
+    lines = [trace.json.loads(raw) for raw in race(family, prompt, Settings(max_new_tokens=20))]
+    rounds = [made for made in lines if made["kind"] == "round"]
+    left = {lane["id"]: sum(r["lane"] == lane["id"] for r in rounds) for lane in lines[0]["lanes"]}
+    clock = dict.fromkeys(left, 0.0)
+    for made in rounds:
+        lane = made["lane"]
+        assert clock[lane] <= min(clock[other] for other in clock if left[other]) + 1e-3
+        clock[lane] += sum(made["ms"].values())
+        left[lane] -= 1
+
+
+def test_stopping_closes_the_lanes_with_what_they_have(family, prompt):
+    asked = iter(range(100))
+    made = run(family, prompt, stopped=lambda: next(asked) >= 5)
+    assert sum(len(lane.rounds) for lane in made.lanes) == 5
+    assert {lane.end.reason for lane in made.lanes} == {"stopped"}
+    assert [lane.end.identity.verdict for lane in made.lanes] == ["reference", "so far", "so far"]
+
+
+def test_one_token_needs_no_round(family, prompt):
+    made = run(family, prompt, Settings(max_new_tokens=1))
+    assert [lane.rounds for lane in made.lanes] == [(), (), ()]
+    assert [lane.end.summary.tau for lane in made.lanes] == [None] * 3
+    assert [lane.end.identity.verdict for lane in made.lanes] == ["reference", "identical", "identical"]
+
+
+def test_a_head_that_helps_nothing_says_so(family, prompt, monkeypatch):
+    made = run(family, prompt, Settings(max_new_tokens=40))
+    silent = [lane for lane in made.lanes[1:] if sum(len(r.accepted) for r in lane.rounds) == 0]
+    assert silent and all("not helping" in lane.end.note for lane in silent)
+    answer = list(made.lanes[0].end.ids)
+    monkeypatch.setattr(family, "drafter", lambda lane: Known(answer, vocabulary=264))
+    made = run(family, prompt, Settings(max_new_tokens=40))
+    assert [lane.end.note for lane in made.lanes] == [""] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "lanes", "message"),
+    [
+        (Settings(max_new_tokens=0), ("glance",), "New tokens"),
+        (Settings(budget=0), ("glance",), "budget"),
+        (Settings(temperature=-1), ("glance",), "temperature"),
+        (Settings(temperature=float("nan")), ("glance",), "temperature"),
+        (Settings(), ("medusa",), "medusa was given"),
+        (Settings(), (), "none was given"),
+        (Settings(max_new_tokens=4000), ("glance",), "leaves room"),
+    ],
+)
+def test_settings_out_of_range_are_refused_in_one_sentence(family, prompt, settings, lanes, message):
+    with pytest.raises(BadInput, match=message):
+        next(race(family, prompt, settings, lanes))
+
+
+def verdict(expected, got, finished=True, rounds=()):
+    """`compare` with readable tokens."""
+    return compare("Autoregressive", expected, got, rounds, finished, lambda i: f"t{i}")
+
+
+def test_a_difference_names_the_place_both_tokens_and_the_margin(family, prompt):
+    rounds = run(family, prompt).lanes[0].rounds
+    expected = [5, *(r.bonus for r in rounds)]
+    got = [*expected[:3], -1, *expected[4:]]
+    made = verdict(expected, got, rounds=rounds)
+    assert (made.verdict, made.index, made.expected, made.got) == ("differs", 3, expected[3], -1)
+    assert made.margin == rounds[2].margin
+    assert f"t{expected[3]}" in made.sentence and "t-1" in made.sentence
+
+
+def test_an_answer_that_ends_early_differs_only_once_both_are_finished():
+    assert verdict([1, 2, 3], [1, 2]).verdict == "differs"
+    assert "the end" in verdict([1, 2, 3], [1, 2]).sentence
+    assert verdict([1, 2, 3], [1, 2], finished=False).verdict == "so far"
+    assert verdict([1, 2], [1, 2]).verdict == "identical"
+
+
+def test_a_first_token_that_differs_has_no_margin():
+    made = verdict([1, 2], [3, 2])
+    assert (made.index, made.margin) == (0, None)

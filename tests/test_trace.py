@@ -1,0 +1,104 @@
+"""The record: round trip, damage, hostile text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from glance import trace
+from glance.race import race
+from glance.engine import Settings
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def family():
+    return tiny.family()
+
+
+@pytest.fixture(scope="module")
+def text(family):
+    prompt = family.prompt(tiny.picture(), "Is it a\u2028 <img onerror=alert(1)> ${x}?")
+    return "".join(race(family, prompt, Settings(max_new_tokens=12)))
+
+
+def test_a_run_survives_the_round_trip(text, tmp_path):
+    made = trace.read(text)
+    assert trace.read(trace.write(made)) == made
+    trace.save(made, tmp_path / "t.ndjson")
+    assert trace.load(tmp_path / "t.ndjson") == made
+
+
+def test_every_line_is_one_json_object_without_nan(text):
+    lines = text.split("\n")
+    assert lines.pop() == ""
+    kinds = [json.loads(raw, parse_constant=pytest.fail)["kind"] for raw in lines]
+    assert kinds[0] == "header" and kinds[-3:] == ["end"] * 3 and set(kinds[1:-3]) == {"round"}
+
+
+def test_the_text_can_be_rebuilt_from_the_trace_alone(text):
+    made = trace.read(text)
+    for lane in made.lanes:
+        ids = [made.header.first, *(t for r in lane.rounds for t in r.emitted)]
+        assert tuple(ids) == lane.end.ids
+        eos = set(made.header.settings["eos_ids"])
+        data = b"".join(made.pieces[i] for i in ids if i not in eos)
+        assert data.decode("utf-8", errors="replace") == lane.end.text
+
+
+def test_acceptance_can_be_rechecked_from_the_trace_alone(text):
+    for lane in trace.read(text).lanes:
+        for rnd in lane.rounds:
+            path, node = [], -1
+            for i in rnd.accepted:
+                assert rnd.parents[i] == node
+                path.append(rnd.tokens[i])
+                node = i
+            assert rnd.emitted == (*path, *([] if rnd.bonus is None else [rnd.bonus]))
+
+
+def test_a_torn_file_keeps_its_whole_lines(text):
+    torn = trace.read(text[: len(text) // 2])
+    assert sum(len(lane.rounds) for lane in torn.lanes) > 0
+    assert all(lane.end is None for lane in torn.lanes)
+
+
+def change(text: str, which: str, **values: object) -> str:
+    """The text with some keys of its first line of a kind changed, or removed where the value is None."""
+    lines = [json.loads(raw) for raw in text.split("\n")[:-1]]
+    line = next(x for x in lines if x["kind"] == which)
+    line.update(values)
+    for key in [k for k, v in values.items() if v is None]:
+        del line[key]
+    return "".join(json.dumps(x) + "\n" for x in lines)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda t: "", "empty"),
+        (lambda t: "hello\n", "not a JSON object"),
+        (lambda t: "[1]\n", "not a JSON object"),
+        (lambda t: '{"kind":"round"}\n', "first line"),
+        (lambda t: t + t, "first line"),
+        (lambda t: change(t, "header", schema=99), "schema 99"),
+        (lambda t: change(t, "header", settings=None), "lacks 'settings'"),
+        (lambda t: change(t, "round", lane="other"), "does not name"),
+        (lambda t: change(t, "round", kind="surprise"), "unknown kind"),
+        (lambda t: change(t, "round", margin=None), "lacks 'margin'"),
+        (lambda t: change(t, "round", tokens=[1, 2, 3]), "different lengths"),
+        (lambda t: change(t, "round", tokens=[1], parents=[0], depths=[1], log_q=[0], log_p=[0]), "before its parent"),
+        (lambda t: change(t, "round", accepted=[999]), "not in its tree"),
+    ],
+)
+def test_damage_is_named_in_one_sentence(text, damage, message):
+    with pytest.raises(trace.TraceError, match=message) as refused:
+        trace.read(damage(text))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_piece_that_is_no_text_by_itself_keeps_its_bytes():
+    header = trace.Header("r", "q", {}, {}, ({"id": "a", "name": "A", "drafter": ""},), 1, 0.0, {})
+    made = trace.read(trace.line(header, {1: "é".encode()[:1], 2: b"ok", 3: "\u202e".encode()}))
+    assert made.pieces == {1: b"\xc3", 2: b"ok", 3: "\u202e".encode()}
