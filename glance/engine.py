@@ -214,9 +214,7 @@ class Decoding:
         self.drafter.commit(Step(torch.tensor(tokens), position, states, bonus))
 
 
-def _record(
-    *, tree: CandidateTree, logits: torch.Tensor, accepted: list[int], **facts: object
-) -> Round:
+def _record(*, tree: CandidateTree, logits: torch.Tensor, accepted: list[int], **facts: object) -> Round:
     """The round's record. Made after the clock has stopped: looking does not count as decoding."""
     log_p = logits.log_softmax(-1)
     top = logits[0].topk(2).values

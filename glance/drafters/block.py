@@ -59,7 +59,12 @@ class BlockLayer(nn.Module):
     def __init__(self, c: BlockConfig) -> None:
         super().__init__()
         self.self_attn = Attention(
-            c.hidden_size, c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.rms_norm_eps
+            c.hidden_size,
+            c.hidden_size,
+            c.num_attention_heads,
+            c.num_key_value_heads,
+            c.head_dim,
+            c.rms_norm_eps,
         )
         self.mlp = SwiGLU(c.hidden_size, c.intermediate_size)
         self.input_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
@@ -137,7 +142,9 @@ class BlockDrafter:
         as_chain: draft the greedy chain instead of the tree, to compare the two with one head.
     """
 
-    def __init__(self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False) -> None:
+    def __init__(
+        self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False
+    ) -> None:
         self.head, self.embed_tokens, self.lm_head, self.as_chain = head, embed_tokens, lm_head, as_chain
         self.fresh: list[torch.Tensor] = []
 

@@ -55,7 +55,9 @@ class Attention(nn.Module):
         qk_norm: per-head RMS norm of queries and keys, as in Qwen3; None for none.
     """
 
-    def __init__(self, inputs: int, hidden: int, heads: int, kv_heads: int, head_dim: int, qk_norm: float | None) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, heads: int, kv_heads: int, head_dim: int, qk_norm: float | None
+    ) -> None:
         super().__init__()
         self.head_dim = head_dim
         self.q_proj = nn.Linear(inputs, heads * head_dim, bias=False)
