@@ -64,7 +64,9 @@
       const card = { lane, shown: 0, selected: null };
       card.badge = G.el("span", { class: "gl-badge" });
       card.speed = G.el("span", { class: "gl-speedup" });
-      card.versus = G.el("span", { class: "gl-versus" });
+      card.versus = G.el("span", {
+        class: "gl-versus", title: "Tokens a second of decoding over those of " + this.run.reference.name,
+      });
       card.values = {};
       const stats = G.el("dl", { class: "gl-stats" }, ...STATS.map(([key, name, title]) => {
         card.values[key] = G.el("dd");
@@ -111,7 +113,7 @@
       card.bar.value = lane.closing ? stats.tokens / Math.max(1, lane.closing.ids.length) : Math.min(1, stats.tokens / cap);
       const reference = this.run.reference.stats(this.run.reference.rounds.length).perSecond;
       card.speed.textContent = lane.order ? G.fixed(stats.perSecond / reference, 2) + "×" : "1×";
-      card.versus.textContent = lane.order ? "the decode speed of " + this.run.reference.name : "the yardstick";
+      card.versus.textContent = lane.order ? "decode speed" : "decode speed (the yardstick)";
       const [kind, words] = verdict(lane);
       card.badge.className = "gl-badge gl-" + kind;
       card.badge.textContent = words;

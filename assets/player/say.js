@@ -12,7 +12,7 @@
     }
     const round = lane.rounds[k], n = round.tokens.length;
     const start = "Round " + (k + 1) + " of " + lane.rounds.length + " (" + lane.name + "). ";
-    const root = word(run.label(round.root, 24)), entropy = G.fixed(round.entropy, 2) + " nats";
+    const root = word(run.words(round.root)), entropy = G.fixed(round.entropy, 2) + " nats";
     if (phase === "draft") {
       return [start, round.draft_passes > 1
         ? "The head drafts step by step after " : "The head drafts a whole block at once after ", root,
@@ -27,14 +27,14 @@
     const parts = [start, "After ", root, " the target’s entropy is " + entropy];
     if (!n) {
       parts.push(round.bonus === null ? ". " : "; one pass, one token: ");
-      if (round.bonus !== null) parts.push(word(run.label(round.bonus, 24)), ". ");
+      if (round.bonus !== null) parts.push(word(run.words(round.bonus)), ". ");
     } else {
       const drafted = round.draft_passes ? " drafted in " + G.plural(round.draft_passes, "pass", "passes") : "";
       parts.push(". Of " + G.plural(n, "candidate") + drafted + " the target accepted ");
       if (round.accepted.length) parts.push(String(round.accepted.length) + ", ", word(accepted(run, round)));
       else parts.push("none");
       if (round.bonus !== null) {
-        parts.push(round.accepted.length ? ", and added its own " : ", and wrote its own ", word(run.label(round.bonus, 24)));
+        parts.push(round.accepted.length ? ", and added its own " : ", and wrote its own ", word(run.words(round.bonus)));
       }
       parts.push(": " + G.plural(round.emitted.length, "token") + " from one target pass. ");
     }
@@ -45,7 +45,7 @@
 
   function accepted(run, round) {
     const text = round.pieces.slice(0, round.accepted.length).map((p) => p.special ? "end" : p.text).join("");
-    return G.label(text, 72);
+    return G.label(text.trim() || text, 72);
   }
 
   /** Parts as nodes; the model's text stands in <bdi>, so that it cannot reorder the sentence. */

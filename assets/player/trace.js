@@ -107,6 +107,13 @@
       return this.ends.has(id) ? "end" : G.label(G.tokenText(this.pieces.get(id)), length);
     }
 
+    /** The same for a sentence: without the blanks around a word. */
+    words(id) {
+      if (this.ends.has(id)) return "end of text";
+      const text = G.tokenText(this.pieces.get(id));
+      return G.label(text.trim() || text, 24);
+    }
+
     get done() { return this.lanes.every((lane) => lane.closing); }
     get total() { return Math.max(1e-3, ...this.lanes.map((lane) => lane.total)); }
     get reference() { return this.lanes[0]; }

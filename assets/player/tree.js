@@ -145,7 +145,7 @@
       }));
       data.push(mark(x, y, { marker: { size: 12, color: theme.purple } }));
       data.push(write(x, y + ring / 2, text(round.root, true), { family: MONO, size: 13, color: theme.fg }, "top center"));
-      data.push(write(x + level * 0.28 - 3, y - ring / 2 + 1, "H = " + G.fixed(round.entropy, 2), { size: 11, color: theme.muted }, "bottom left"));
+      data.push(write(x + level * 0.28 - 3, y - ring / 2 - 2, "H = " + G.fixed(round.entropy, 2), { size: 11, color: theme.muted }, "bottom left"));
     }
     function pushOwn() {
       const [x0, y0] = at(L.tip), x = X(L.ownDepth), y = Y(L.ownRow), edge = [[], []];

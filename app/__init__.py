@@ -1,0 +1,1 @@
+"""The user interface: everything that knows Gradio or Plotly."""

@@ -1,0 +1,215 @@
+"""The page: what is on it, and which function answers which event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from app import run
+from app.examples import FOLDER as EXAMPLES
+from app.examples import Example, shipped
+from app.models import Models
+from app.replay import PLOTLY, SCRIPTS, picker, replay, status
+from app.theme import HEAD, THEME
+from glance.errors import BadInput
+from glance.images import load_image, page_count
+
+TITLE = """# GLANCE
+One picture, one question, three decoders. The same bytes out, with fewer passes of the target model.
+<a id="ask-link" href="#ask">Ask about your own picture ↓</a>"""
+
+LIMITS = """The model that comes with this page is small. It reads clean printed images of the kind shown in the
+examples; other pictures need a larger model, and the decoding works the same way with it."""
+
+GUIDE = """
+- **Autoregressive** runs the *target* once for each token. **EAGLE-3** drafts step by step, eight passes of a small
+  head a round. **GLANCE** drafts a whole block in one pass from the target's own picture-and-text states.
+- Each **round**, the target checks a tree of candidates in one pass and follows the branch that it would have written
+  itself. So every lane writes the same bytes; only the number of passes differs. The badge on a lane says whether
+  they are identical, and where not.
+- **τ** is tokens for one round: the mean accepted length plus one for the target's own token. The **budget** is the
+  number of candidates in a tree, its root not counted. **Target passes** leave out the prefill, which all lanes share.
+- **H** at the root is the entropy of the target's next-token distribution in nats: the wider the ring, the less
+  certain the target is, and the harder it is to guess what it will write.
+- All times are measured. The lanes take turns, always the one whose own clock is furthest behind, so none disturbs
+  another; playing back and stepping happen in your browser. *Slow motion* stretches one round to a few seconds.
+- Keys in the player: ← → one round, Home and End, Space to play, S for slow motion.
+"""
+
+models = Models()
+stops = run.Stops()
+gr.set_static_paths([PLOTLY, *SCRIPTS, EXAMPLES])
+
+
+def show_file(path: str | None, page: Any, kept: str | None) -> tuple[Any, ...]:
+    """What the model will see of a file; a bad one leaves the previous picture in place."""
+    try:
+        pages = page_count(path)
+        image, notes = load_image(path, run.whole("Page", page, 1, 100_000) - 1)
+        if models.ready:
+            image = models.get().seen(image)
+    except BadInput as problem:
+        gr.Warning(str(problem))
+        return kept, gr.skip(), gr.skip(), gr.skip(), str(problem)
+    words = f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
+    box = gr.Number(visible=pages > 1, label=f"Page (of {pages})")
+    return gr.skip(), path, image, box, words
+
+
+def show_upload(path: str | None, kept: str | None) -> tuple[Any, ...]:
+    """A new file starts at its first page."""
+    *rest, box, words = show_file(path, 1, kept)
+    if isinstance(box, gr.Number):
+        box = gr.Number(value=1, visible=box.visible, label=box.label)
+    return *rest, box, words
+
+
+def begin(request: gr.Request) -> tuple[Any, ...]:
+    """Lock Run, free Stop, and forget an earlier press of Stop."""
+    stops.arm(request.session_hash)
+    return gr.Button(interactive=False), gr.Button(interactive=True), "Waiting for a turn…"
+
+
+def press_stop(request: gr.Request) -> tuple[Any, str]:
+    """Ask the session's run to end before its next round."""
+    stops.press(request.session_hash)
+    return gr.Button(interactive=False), "Stopping after this round…"
+
+
+def decode(
+    path: str | None, page: Any, question: str, max_new_tokens: Any, budget: Any, temperature: Any, seed: Any,
+    request: gr.Request,
+) -> Iterator[tuple[Any, Any, str]]:  # fmt: skip
+    """Run all lanes and stream the growing trace."""
+    flag = stops.flag(request.session_hash)
+    try:
+        settings = run.settings_from(max_new_tokens, budget, temperature, seed)
+        for update in run.decode(models, path, page, question, settings, flag.is_set):
+            if update.warning:
+                gr.Warning(update.status)
+            yield update.trace or gr.skip(), update.seen or gr.skip(), update.status
+    except BadInput as problem:
+        gr.Warning(str(problem))
+        yield gr.skip(), gr.skip(), str(problem)
+    finally:
+        stops.drop(request.session_hash)
+
+
+def compare(
+    image: str, question: str, page: float = 1, max_new_tokens: float = 256, budget: float = 31,
+    temperature: float = 0, seed: float = 0,
+) -> str:  # fmt: skip
+    """Answer a question about an image or a PDF page with all lanes.
+
+    Args:
+        image: the file.
+        question: what to ask about it.
+        page: page of a PDF, from 1.
+        max_new_tokens: cap on the answer.
+        budget: candidates in a tree, root not counted.
+        temperature: 0 is greedy.
+        seed: of the draws at a temperature above 0.
+
+    Returns:
+        The run as NDJSON: a header line, a line a round, a closing line a lane.
+    """
+    trace = None
+    try:
+        settings = run.settings_from(max_new_tokens, budget, temperature, seed)
+    except BadInput as problem:
+        raise gr.Error(str(problem), print_exception=False) from None
+    for update in run.decode(models, image, page, question, settings):
+        if update.warning:
+            raise gr.Error(update.status, print_exception=False)
+        trace = update.trace
+    return trace
+
+
+def _choose(example: Example) -> tuple[Any, ...]:
+    image = str(example.image)
+    return image, image, image, gr.Number(value=1, visible=False), example.question, example.trace, "A recorded run."
+
+
+def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
+    """The page with these recorded runs, by default the shipped ones; the first plays at once."""
+    examples = shipped() if examples is None else examples
+    first = examples[0] if examples else None
+    picture = str(first.image) if first else None
+    hello = "This is a recorded run; the model loads meanwhile." if first else "Choose a picture and press Run."
+    with gr.Blocks(
+        title="GLANCE: visual speculative decoding", fill_width=True, delete_cache=(3600, 3600), analytics_enabled=False
+    ) as demo:
+        gr.Markdown(TITLE, elem_id="head")
+        with gr.Row():
+            with gr.Column(scale=1, min_width=270, elem_id="ask"):
+                upload = gr.File(
+                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=128, elem_id="upload"
+                )
+                page = gr.Number(1, label="Page", precision=0, minimum=1, visible=False, elem_id="page")
+                seen = gr.Image(
+                    picture, label="What the model sees", interactive=False, height=210, buttons=["fullscreen"], elem_id="seen"
+                )
+                question = gr.Textbox(first.question if first else "", label="Question", lines=2, elem_id="question")
+                with gr.Accordion("Settings", open=False):
+                    tokens = gr.Slider(1, run.MAX_NEW_TOKENS, 128, step=1, label="New tokens, at most")
+                    budget = gr.Slider(1, run.MAX_BUDGET, 31, step=1, label="Budget (candidates in a tree)")
+                    temperature = gr.Slider(0, run.MAX_TEMPERATURE, 0, step=0.1, label="Temperature (0 is greedy)")
+                    seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+                with gr.Row():
+                    go = gr.Button("Run", variant="primary", elem_id="go", min_width=90)
+                    stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=90)
+                words = status(hello, elem_id="status")
+                gr.Markdown(LIMITS, elem_classes="gl-note")
+            with gr.Column(scale=4, min_width=320, elem_id="watch"):
+                if len(examples) > 1:
+                    recorded = picker(examples, elem_id="examples")
+                view = replay(first.trace if first else None, elem_id="view")
+                with gr.Accordion("How to read this", open=False):
+                    gr.Markdown(GUIDE)
+        # The last file that could be read: what Run uses, also after a bad one was refused.
+        source = gr.File(picture, visible="hidden")
+
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **private)
+        page.change(show_file, [source, page, source], [upload, source, seen, page, words], **private)
+        begun = go.click(begin, None, [go, stop, words], queue=False, **private)
+        ran = begun.then(
+            decode, [source, page, question, tokens, budget, temperature, seed], [view, seen, words],
+            concurrency_id="model", concurrency_limit=1, **private,
+        )  # fmt: skip
+        for ended in (ran.success, ran.failure):
+            ended(lambda: (gr.Button(interactive=True), gr.Button(interactive=False)), None, [go, stop], queue=False, **private)
+        stop.click(press_stop, None, [stop, words], queue=False, **private)
+        if len(examples) > 1:
+
+            def choose(event: gr.EventData) -> tuple[Any, ...]:
+                return _choose(examples[event.index])
+
+            recorded.pick(choose, None, [upload, source, seen, page, question, view, words], **private)
+        _endpoint()
+    demo.queue(max_size=24)
+    return demo
+
+
+def _endpoint() -> None:
+    """The API: the same run without the page, through components that check the file's path."""
+    image, text = gr.File(visible=False), gr.Textbox(visible=False)
+    numbers = [gr.Number(value, visible=False) for value in (1, 256, 31, 0, 0)]
+    gr.Button(visible=False).click(
+        compare, [image, text, *numbers], gr.Textbox(visible=False),
+        api_name="compare", concurrency_id="model", concurrency_limit=1,
+    )  # fmt: skip
+
+
+demo = build()
+
+
+def launch(**arguments: Any) -> None:
+    """Serve the page and load the model meanwhile. Address, port and root path come from the GRADIO_* variables."""
+    models.start()
+    demo.launch(
+        theme=THEME, head=HEAD, max_file_size="20mb", ssr_mode=False, run_history=False,
+        footer_links=["api", "settings"], **arguments,
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""The models of this process: loaded once, in the background, while visitors already watch a replay."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from PIL import Image
+
+
+class Engine(Protocol):
+    """What the app asks of the library."""
+
+    def prompt(self, image: Image.Image, question: str) -> Any:
+        """The prompt; raises `BadInput`."""
+
+    def seen(self, image: Image.Image) -> Image.Image:
+        """The image as the target sees it."""
+
+    def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
+        """All lanes' answers as the lines of a trace."""
+
+
+class FamilyEngine:
+    """The engine behind the app: a loaded family of the library.
+
+    Everything that needs torch is imported here and not with the page, because the first screen must not wait.
+    """
+
+    def __init__(self, preset: str) -> None:
+        from glance import presets
+
+        self._family = presets.load(preset)
+        self.prompt = self._family.prompt
+        self.seen = self._family.seen
+
+    def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
+        """All lanes' answers as the lines of a trace."""
+        from glance.engine import Settings
+        from glance.race import race
+
+        return race(self._family, prompt, Settings(**settings), stopped=stopped)
+
+
+def _load() -> Engine:
+    return FamilyEngine(os.environ.get("GLANCE_PRESET", "mini"))
+
+
+class Models:
+    """An engine that loads in a thread of its own.
+
+    Args:
+        load: makes the engine; by default of the preset that the environment variable `GLANCE_PRESET` names.
+    """
+
+    def __init__(self, load: Callable[[], Engine] = _load) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._engine: Engine | None = None
+        self._error: Exception | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether `get` returns at once."""
+        return self._engine is not None
+
+    def start(self) -> None:
+        """Begin to load, unless that is done or under way. After a failure, try again."""
+        with self._lock:
+            if self._engine is None and not (self._thread and self._thread.is_alive()):
+                self._error = None
+                self._thread = threading.Thread(target=self._run, name="load-models", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._engine = self._load()
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            self._error = error
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the loading, at most that long; True when it ended, well or badly."""
+        thread = self._thread
+        if thread is None:
+            return self.ready
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    def get(self) -> Engine:
+        """The engine; raises what went wrong while loading."""
+        self.start()
+        self.wait(threading.TIMEOUT_MAX)
+        if self._error is not None:
+            raise self._error
+        assert self._engine is not None
+        return self._engine

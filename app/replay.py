@@ -1,0 +1,121 @@
+"""The player as a component of Gradio, and the files that it is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.examples import Example
+
+FOLDER = Path(__file__).resolve().parent.parent / "assets" / "player"
+PLOTLY = FOLDER / "plotly-basic.min.js"
+STYLE = FOLDER / "viewer.css"
+SCRIPTS = tuple(
+    FOLDER / f"{name}.js" for name in ("text", "trace", "tree", "lanes", "timeline", "say", "controls", "player")
+)
+
+# The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag
+# of the contents keeps a browser from mixing files of two versions: Gradio serves them without cache headers.
+_ON_LOAD = """
+const host = element.querySelector('.gl-root');
+const base = (window.gradio_config && window.gradio_config.root) || '';
+window.glanceScripts = window.glanceScripts || {};
+const load = (path) => window.glanceScripts[path] = window.glanceScripts[path] || new Promise((done, failed) => {
+  const script = document.createElement('script');
+  script.src = base + '/gradio_api/file=' + path + '?v=' + props.version;
+  script.onload = done;
+  script.onerror = () => failed(new Error('a part of it did not arrive'));
+  document.head.append(script);
+});
+(async () => {
+  try {
+    for (const path of props.scripts.split('|')) await load(path);
+    const player = window.Glance.mount(host);
+    host.player = player;
+    const update = () => player.feed(props.value);
+    watch('value', update);
+    update();
+  } catch (error) {
+    host.textContent = 'The player could not be loaded (' + error.message + '); reload the page.';
+  }
+})();
+"""
+
+_STATUS_ON_LOAD = """
+const line = element.querySelector('.gl-status');
+const update = () => { line.textContent = props.value || ''; };
+watch('value', update);
+update();
+"""
+
+
+def version() -> str:
+    """A tag of the player's contents."""
+    digest = hashlib.sha256()
+    for path in SCRIPTS:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def replay(value: str | None = None, **arguments: Any) -> gr.HTML:
+    """The player. Its value is the NDJSON text of a run, whole or growing.
+
+    The text never enters a template: the player alone owns what is inside, and shows tokens as plain text. A
+    factory, not a subclass: a subclass of a component writes a stale copy of its module beside the source.
+    """
+    return gr.HTML(
+        value,
+        html_template='<div class="gl-root"><p>Loading the player…</p></div>',
+        js_on_load=_ON_LOAD,
+        apply_default_css=False,
+        scripts="|".join(str(path) for path in (PLOTLY, *SCRIPTS)),
+        version=version(),
+        **arguments,
+    )
+
+
+_PICKER_ON_LOAD = """
+const base = (window.gradio_config && window.gradio_config.root) || '';
+const list = element.querySelector('.gl-picker');
+const mark = (chosen) => [...list.children].forEach((button, i) => button.setAttribute('aria-pressed', i === chosen));
+JSON.parse(props.items).forEach((item, i) => {
+  const button = document.createElement('button'), image = document.createElement('img');
+  const words = document.createElement('span');
+  button.type = 'button';
+  image.src = base + '/gradio_api/file=' + item.image;
+  image.alt = '';
+  words.textContent = item.question;
+  button.append(image, words);
+  button.onclick = () => { mark(i); trigger('pick', { index: i }); };
+  list.append(button);
+});
+mark(0);
+"""
+
+
+def picker(examples: Sequence[Example], **arguments: Any) -> gr.HTML:
+    """Buttons with a thumbnail and a question each; its event `pick` carries the `index`."""
+    items = [{"image": str(example.image), "question": example.question} for example in examples]
+    return gr.HTML(
+        html_template='<div class="gl-picker" role="group" aria-label="Recorded runs"></div>',
+        js_on_load=_PICKER_ON_LOAD,
+        apply_default_css=False,
+        items=json.dumps(items),
+        **arguments,
+    )
+
+
+def status(value: str = "", **arguments: Any) -> gr.HTML:
+    """One line of plain text that screen readers announce when it changes."""
+    return gr.HTML(
+        value,
+        html_template='<p class="gl-status" role="status"></p>',
+        js_on_load=_STATUS_ON_LOAD,
+        apply_default_css=False,
+        **arguments,
+    )

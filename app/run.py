@@ -1,0 +1,176 @@
+"""A run as the app shows it: from what a visitor entered to the growing text of a trace, with a status sentence.
+
+Nothing here knows a component of Gradio, so all of it can be tested with made-up lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+from app.models import Models
+from glance import trace
+from glance.errors import BadCheckpoint, BadInput
+from glance.images import load_image
+
+UPDATE_SECONDS = 0.125
+MAX_NEW_TOKENS, MAX_BUDGET, MAX_TEMPERATURE = 512, 63, 1.5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What to change on the page: None keeps what is there. `warning` asks for a notice beside the status."""
+
+    status: str
+    trace: str | None = None
+    seen: Image.Image | None = None
+    warning: bool = False
+
+
+class Stops:
+    """Which sessions have asked their run to end."""
+
+    def __init__(self) -> None:
+        self._flags: dict[str, threading.Event] = {}
+
+    def arm(self, session: str) -> threading.Event:
+        """A fresh flag for the session's next run."""
+        self._flags[session] = threading.Event()
+        return self._flags[session]
+
+    def flag(self, session: str) -> threading.Event:
+        """The session's flag, made where there is none."""
+        return self._flags.get(session) or self.arm(session)
+
+    def press(self, session: str) -> None:
+        """End the session's run before its next round."""
+        self.flag(session).set()
+
+    def drop(self, session: str) -> None:
+        """Forget a session whose run is over."""
+        self._flags.pop(session, None)
+
+
+def whole(name: str, value: Any, low: int, high: int) -> int:
+    """A whole number from a control or an API call, or `BadInput`."""
+    try:
+        number = float(value)
+        if not low <= number <= high or number != int(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"{name} must be a whole number from {low} to {high}.") from None
+    return int(number)
+
+
+def settings_from(max_new_tokens: Any, budget: Any, temperature: Any, seed: Any) -> dict[str, Any]:
+    """The decoding settings as keyword arguments, each checked.
+
+    Raises:
+        BadInput: one sentence about the first value that cannot be used.
+    """
+    try:
+        heat = float(temperature)
+        if not 0 <= heat <= MAX_TEMPERATURE:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise BadInput(f"Temperature must be a number from 0 to {MAX_TEMPERATURE}.") from None
+    return {
+        "max_new_tokens": whole("New tokens", max_new_tokens, 1, MAX_NEW_TOKENS),
+        "budget": whole("Budget", budget, 1, MAX_BUDGET),
+        "temperature": heat,
+        "seed": whole("Seed", seed, 0, 2**31 - 1),
+    }
+
+
+def decode(
+    models: Models,
+    path: str | None,
+    page: Any,
+    question: str | None,
+    settings: dict[str, Any],
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Update]:
+    """Answer a question about a file with all lanes.
+
+    Bad input and failures become updates with a sentence; what was decoded until then stays. Closing this generator
+    ends the run and frees what it held.
+
+    Args:
+        path: the file, an image or a PDF.
+        page: page of a PDF, from 1.
+        settings: as `settings_from` gives them.
+        stopped: asked before every round.
+    """
+    text = ""
+    try:
+        if not (question or "").strip():
+            raise BadInput("The question is empty; type what you want to know about the picture.")
+        image, notes = load_image(path, whole("Page", page, 1, 100_000) - 1)
+        yield from _loading(models, stopped)
+        if stopped():
+            yield Update("Stopped before the run began.")
+            return
+        engine = models.get()
+        prompt = engine.prompt(image, question)
+        note = f" ({', '.join(notes)})" if notes else ""
+        yield Update(f"Reading the picture{note}…", seen=engine.seen(image))
+        with closing(grow(engine.race(prompt, settings, stopped))) as texts:
+            for text in texts:
+                yield Update(f"Decoding… {max(0, text.count(chr(10)) - 1)} rounds", text)
+        yield Update(ending(text, stopped()), text)
+    except (BadInput, BadCheckpoint) as problem:
+        yield Update(str(problem), warning=True)
+    except Exception as problem:
+        log.exception("a run failed")
+        kept = "what was decoded so far is kept" if text else "nothing was decoded"
+        yield Update(f"The run failed ({type(problem).__name__}); {kept}. Try again.", text or None, warning=True)
+
+
+def _loading(models: Models, stopped: Callable[[], bool]) -> Iterator[Update]:
+    """Say that the model is loading for as long as it does."""
+    models.start()
+    started = time.monotonic()
+    while not (models.ready or stopped()):
+        seconds = time.monotonic() - started
+        yield Update(f"Loading the model, once for all visitors… {seconds:.0f} s")
+        if models.wait(0.5):
+            return
+
+
+def grow(lines: Iterable[str], seconds: float = UPDATE_SECONDS) -> Iterator[str]:
+    """The text so far, at most every so many seconds, and once more at the end; closes the lines when closed."""
+    parts: list[str] = []
+    shown, last = 0, -seconds
+    try:
+        for line in lines:
+            parts.append(line)
+            if time.monotonic() - last >= seconds:
+                last, shown = time.monotonic(), len(parts)
+                yield "".join(parts)
+        if shown < len(parts):
+            yield "".join(parts)
+    finally:
+        close = getattr(lines, "close", None)
+        if close:
+            close()
+
+
+def ending(text: str, was_stopped: bool) -> str:
+    """The last sentence of a run."""
+    run = trace.read(text)
+    verdicts = [lane.end.identity.verdict for lane in run.lanes if lane.end]
+    if "differs" in verdicts:
+        return "Done, but not every lane wrote the same: its card says where."
+    if was_stopped:
+        return "Stopped. What was decoded is kept and can be replayed."
+    same = "Every lane wrote the same bytes." if len(verdicts) > 1 else ""
+    return f"Done. {same} Press Play to watch the run again."

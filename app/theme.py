@@ -1,0 +1,54 @@
+"""Colours, fonts and the page's own style. Nothing is fetched from outside."""
+
+import gradio as gr
+
+from app.replay import STYLE
+
+THEME = gr.themes.Default(
+    primary_hue="blue",
+    neutral_hue="slate",
+    font=["system-ui", "sans-serif"],
+    font_mono=["ui-monospace", "monospace"],
+).set(
+    body_text_color_subdued="*neutral_600",
+    body_text_color_subdued_dark="*neutral_300",
+    block_label_text_color="*neutral_600",
+    block_label_text_color_dark="*neutral_300",
+    button_primary_background_fill="#0072b2",
+    button_primary_background_fill_hover="#005a8c",
+    button_primary_background_fill_dark="#0072b2",
+    button_primary_background_fill_hover_dark="#1f86c4",
+    button_primary_text_color="#ffffff",
+    button_primary_text_color_dark="#ffffff",
+)
+
+_PAGE = """
+.gradio-container { max-width: 1560px !important; }
+#head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
+#head p { margin: 0; color: var(--body-text-color-subdued); font-size: 15px; }
+#ask-link { display: none; }
+#status .html-container, #view .html-container, #examples .html-container { padding: 0; }
+#status .gl-status { min-height: 2.9em; margin: 0; font-size: 14.5px; line-height: 1.45; color: var(--body-text-color);
+  overflow-wrap: anywhere; }
+.gl-note p { font-size: 12.5px; color: var(--body-text-color-subdued); }
+#go, #stop { min-height: 44px; }
+.gl-picker { display: flex; gap: 8px; overflow-x: auto; padding: 3px; }
+#examples button { display: flex; align-items: center; gap: 9px; flex: 1 0 150px; max-width: 260px; min-height: 60px;
+  padding: 5px 10px 5px 5px; border: 1px solid var(--border-color-primary); border-radius: 10px; cursor: pointer;
+  background: var(--background-fill-primary); color: var(--body-text-color); font-size: 13px; line-height: 1.3;
+  text-align: left; }
+#examples button[aria-pressed=true] { border-color: #0072b2; box-shadow: 0 0 0 1px #0072b2; }
+#examples button:focus-visible { outline: 3px solid #e69f00; outline-offset: 1px; }
+#examples img { width: 62px; height: 50px; object-fit: cover; object-position: top; border-radius: 6px; background: #fff;
+  flex: none; margin: 0; }
+#examples span { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
+@media (max-width: 768px) {
+  .gradio-container > .main, .gradio-container main { padding-left: 8px !important; padding-right: 8px !important; }
+  #ask-link { display: inline; }
+  #ask { order: 2; }
+  #watch { order: 1; }
+}
+"""
+
+# In a style element of the head: Gradio rewrites what it gets as `css`, and loses container queries on the way.
+HEAD = f"<style>{STYLE.read_text(encoding='utf-8')}{_PAGE}</style>"
