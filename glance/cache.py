@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -91,9 +92,7 @@ class TreeCache(Cache):
         """
         window = self.layers[0].length - self.committed
         rows = list(rows)
-        if any(b <= a for a, b in zip(rows, rows[1:], strict=False)) or (
-            rows and not 0 <= rows[0] <= rows[-1] < window
-        ):
+        if any(b <= a for a, b in itertools.pairwise(rows)) or (rows and not 0 <= rows[0] <= rows[-1] < window):
             raise ValueError(f"The rows {rows} are not increasing offsets into a window of {window} rows.")
         in_place = rows == list(range(len(rows)))
         index = None if in_place else torch.tensor(rows, device=self.layers[0].keys.device)

@@ -30,11 +30,13 @@ from .errors import BadCheckpoint
 
 # Config keys that say nothing about how the head computes, or that the checks below read.
 _COMMON_KEYS = frozenset(
-    "architectures auto_map model_type dtype torch_dtype transformers_version vocab_size bos_token_id eos_token_id "
-    "pad_token_id tie_word_embeddings use_cache initializer_range max_window_layers sliding_window "
-    "use_sliding_window layer_types attention_bias attention_dropout hidden_act hidden_size intermediate_size "
-    "num_hidden_layers num_attention_heads num_key_value_heads head_dim rms_norm_eps rope_theta rope_scaling "
-    "rope_parameters max_position_embeddings glance_card".split()
+    """
+    architectures auto_map model_type dtype torch_dtype transformers_version vocab_size bos_token_id eos_token_id
+    pad_token_id tie_word_embeddings use_cache initializer_range max_window_layers sliding_window
+    use_sliding_window layer_types attention_bias attention_dropout hidden_act hidden_size intermediate_size
+    num_hidden_layers num_attention_heads num_key_value_heads head_dim rms_norm_eps rope_theta rope_scaling
+    rope_parameters max_position_embeddings
+    """.split()  # noqa: SIM905
 )
 _BLOCK_KEYS = _COMMON_KEYS | {"block_size", "num_target_layers", "dflash_config"}
 _DFLASH_KEYS = {"mask_token_id", "target_layer_ids", "block_size"}
@@ -72,9 +74,7 @@ def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: 
         reason = str(error).splitlines()[0].rstrip(".")
         raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}.") from error
     if report["missing_keys"]:
-        raise BadCheckpoint(
-            f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole."
-        )
+        raise BadCheckpoint(f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole.")
     return TargetParts(model.to(device).eval(), tokenizer, image_processor)
 
 
@@ -99,9 +99,7 @@ def load_block_head(folder: str | Path, target: TargetParts) -> BlockHead:
     if set(raw.get("layer_types", ())) - {"full_attention"}:
         raise BadCheckpoint(f"The head {folder} mixes attention types; only full attention is supported.")
     if config.block_size < 2:
-        raise BadCheckpoint(
-            f"The head {folder} has blocks of {config.block_size}; at least 2 slots are needed."
-        )
+        raise BadCheckpoint(f"The head {folder} has blocks of {config.block_size}; at least 2 slots are needed.")
     text = target.model.config.text_config
     _check_layers(config.target_layer_ids, text.num_hidden_layers, folder)
     declared = raw.get("num_target_layers", text.num_hidden_layers)
@@ -125,9 +123,7 @@ def load_eagle3_head(folder: str | Path, target: TargetParts) -> Eagle3Head:
     inner = raw.get("eagle_config", {})
     _refuse_unknown(inner, _EAGLE_KEYS, f"eagle_config of {folder}")
     if raw.get("num_hidden_layers", 1) != 1:
-        raise BadCheckpoint(
-            f"The head {folder} has {raw['num_hidden_layers']} layers; an EAGLE-3 head has one."
-        )
+        raise BadCheckpoint(f"The head {folder} has {raw['num_hidden_layers']} layers; an EAGLE-3 head has one.")
     text = target.model.config.text_config
     layers = inner.get("eagle_aux_hidden_state_layer_ids") or eagle3_layer_ids(text.num_hidden_layers)
     config = Eagle3Config(
@@ -161,9 +157,7 @@ def _config(folder: str | Path, known: frozenset[str]) -> dict[str, Any]:
     try:
         raw = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     except OSError:
-        raise BadCheckpoint(
-            f"There is no config.json in {folder}; give the folder of a draft head."
-        ) from None
+        raise BadCheckpoint(f"There is no config.json in {folder}; give the folder of a draft head.") from None
     except ValueError:
         raise BadCheckpoint(f"The config.json in {folder} is not JSON.") from None
     _refuse_unknown(raw, known, f"config.json of {folder}")
@@ -173,9 +167,7 @@ def _config(folder: str | Path, known: frozenset[str]) -> dict[str, Any]:
 def _refuse_unknown(raw: Mapping[str, Any], known: frozenset[str] | set[str], where: str) -> None:
     unknown = sorted(set(raw) - known)
     if unknown:
-        raise BadCheckpoint(
-            f"The {where} has the unknown key {unknown[0]!r}; such a head may compute otherwise."
-        )
+        raise BadCheckpoint(f"The {where} has the unknown key {unknown[0]!r}; such a head may compute otherwise.")
 
 
 def _need(raw: Mapping[str, Any], key: str, folder: str | Path) -> Any:
@@ -208,29 +200,21 @@ def _geometry(raw: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
 
 def _check_layers(ids: tuple[int, ...], depth: int, folder: str | Path) -> None:
     if not ids or any(not 0 <= i < depth for i in ids):
-        raise BadCheckpoint(
-            f"The head {folder} reads the layers {list(ids)} of a target with {depth} layers."
-        )
+        raise BadCheckpoint(f"The head {folder} reads the layers {list(ids)} of a target with {depth} layers.")
 
 
 def _check_width(hidden: int, target_hidden: int, folder: str | Path) -> None:
     if hidden != target_hidden:
-        raise BadCheckpoint(
-            f"The head {folder} is {hidden} wide and the target {target_hidden}; they do not fit."
-        )
+        raise BadCheckpoint(f"The head {folder} is {hidden} wide and the target {target_hidden}; they do not fit.")
 
 
 def _check_mask(mask_id: int, target: TargetParts, folder: str | Path) -> None:
     rows = target.model.get_input_embeddings().num_embeddings
     if not 0 <= mask_id < rows:
-        raise BadCheckpoint(
-            f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}."
-        )
+        raise BadCheckpoint(f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}.")
     token = target.tokenizer.convert_ids_to_tokens(mask_id) if mask_id < len(target.tokenizer) else None
     if token is not None and "mask" not in token.lower():
-        raise BadCheckpoint(
-            f"The mask id {mask_id} of the head {folder} is the real token {token!r} of the target."
-        )
+        raise BadCheckpoint(f"The mask id {mask_id} of the head {folder} is the real token {token!r} of the target.")
 
 
 def _tensors(folder: str | Path) -> dict[str, torch.Tensor]:
@@ -254,9 +238,7 @@ def _fill(head: Head, tensors: Mapping[str, torch.Tensor], folder: str | Path, t
             raise BadCheckpoint(f"The head {folder} lacks the tensor {name}.")
         if tensors[name].shape != wanted[name].shape:
             have, want = (list(t.shape) for t in (tensors[name], wanted[name]))
-            raise BadCheckpoint(
-                f"The tensor {name} of the head {folder} has the shape {have}; its config says {want}."
-            )
+            raise BadCheckpoint(f"The tensor {name} of the head {folder} has the shape {have}; its config says {want}.")
     unknown = sorted(set(tensors) - set(wanted))
     if unknown:
         raise BadCheckpoint(f"The head {folder} has the unknown tensor {unknown[0]}.")

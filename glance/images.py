@@ -121,9 +121,7 @@ def _load_raster(path: Any, head: bytes) -> tuple[Image.Image, list[str]]:
                 source.seek(0)
             scale = min(1.0, (WORK_PIXELS / (width * height)) ** 0.5)
             if source.format == "JPEG":
-                source.draft(
-                    None, (round(width * scale), round(height * scale))
-                )  # the decoder halves for free
+                source.draft(None, (round(width * scale), round(height * scale)))  # the decoder halves for free
             source.load()
             image = ImageOps.exif_transpose(source)
             if image.size != source.size or source.getexif().get(0x0112, 1) > 1:
@@ -134,9 +132,7 @@ def _load_raster(path: Any, head: bytes) -> tuple[Image.Image, list[str]]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large("too many pixels") from None
     except MemoryError:
-        raise BadInput(
-            "The picture needs more memory than there is; scale it down and choose it again."
-        ) from None
+        raise BadInput("The picture needs more memory than there is; scale it down and choose it again.") from None
     except Exception as error:  # decoders raise anything from KeyError to struct.error on damaged files
         raise BadInput(_unreadable(head)) from error
     return _shrink(image, (width, height), notes), notes
@@ -151,9 +147,7 @@ def _to_rgb(image: Image.Image, notes: list[str]) -> Image.Image:
             notes.append("16 bits a colour scaled to 8")
         return deep.convert("L").convert("RGB")
     if image.mode == "F":
-        raise BadInput(
-            "Pictures of floating-point numbers cannot be read; save it as an 8-bit PNG and choose that."
-        )
+        raise BadInput("Pictures of floating-point numbers cannot be read; save it as an 8-bit PNG and choose that.")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         if image.getextrema()[3][0] < 255:
@@ -169,9 +163,7 @@ def _shrink(image: Image.Image, original: tuple[int, int], notes: list[str]) -> 
     width, height = image.size
     if width * height > WORK_PIXELS:
         scale = (WORK_PIXELS / (width * height)) ** 0.5
-        image = image.resize(
-            (max(1, round(width * scale)), max(1, round(height * scale))), Image.Resampling.LANCZOS
-        )
+        image = image.resize((max(1, round(width * scale)), max(1, round(height * scale))), Image.Resampling.LANCZOS)
     if image.width * image.height < 0.98 * original[0] * original[1]:
         notes.append(f"scaled from {original[0]}×{original[1]} to {image.width}×{image.height} pixels")
     return image
@@ -194,9 +186,7 @@ def _open_pdf(path: Any) -> pdfium.PdfDocument:
         document = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
         if "password" in str(error).lower():
-            raise BadInput(
-                "The PDF is locked with a password; save a copy without one and choose that."
-            ) from error
+            raise BadInput("The PDF is locked with a password; save a copy without one and choose that.") from error
         raise BadInput("The PDF is damaged or incomplete; save it again and choose the new file.") from error
     if len(document) == 0:
         document.close()

@@ -138,6 +138,4 @@ def load(name: str = "mini", device: str | None = None) -> Family:
     preset = PRESETS[name]
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     parts = load_target(preset.target, getattr(torch, preset.dtype), device)
-    return Family(
-        name, parts, load_block_head(preset.block_head, parts), load_eagle3_head(preset.eagle3_head, parts)
-    )
+    return Family(name, parts, load_block_head(preset.block_head, parts), load_eagle3_head(preset.eagle3_head, parts))

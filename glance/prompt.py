@@ -47,9 +47,7 @@ class Prompt:
         return self.ids.shape[1]
 
 
-def rope_positions(
-    is_image: Sequence[bool], grids: Sequence[Sequence[int]], merge: int
-) -> tuple[torch.Tensor, int]:
+def rope_positions(is_image: Sequence[bool], grids: Sequence[Sequence[int]], merge: int) -> tuple[torch.Tensor, int]:
     """M-RoPE positions of a prompt, and the delta for what follows it.
 
     Text advances all three axes by one. An image keeps one temporal position, spans its merged rows and columns on
@@ -70,9 +68,7 @@ def rope_positions(
         if is_image[index]:
             t, h, w = (int(n) for n in grids.pop(0))
             h, w = h // merge, w // merge
-            block = torch.stack(
-                torch.meshgrid(torch.arange(t), torch.arange(h), torch.arange(w), indexing="ij")
-            )
+            block = torch.stack(torch.meshgrid(torch.arange(t), torch.arange(h), torch.arange(w), indexing="ij"))
             columns.append(block.reshape(3, -1) + start)
             index += t * h * w
             start += max(h, w)
@@ -117,9 +113,7 @@ def check_image(image: Image.Image) -> Image.Image:
     width, height = image.size
     ratio = max(width, height) / max(1, min(width, height))
     if ratio > MAX_ASPECT_RATIO:
-        raise BadInput(
-            f"The image is {ratio:.0f} times as long as wide; crop it below {MAX_ASPECT_RATIO} to 1."
-        )
+        raise BadInput(f"The image is {ratio:.0f} times as long as wide; crop it below {MAX_ASPECT_RATIO} to 1.")
     return image.convert("RGB")
 
 
@@ -162,9 +156,7 @@ def build_prompt(
     if len(ids) > max_tokens:
         raise BadInput(f"The prompt has {len(ids)} tokens and {max_tokens} fit; ask a shorter question.")
     merge = image_processor.merge_size
-    positions, delta = rope_positions(
-        [i == image_token_id for i in ids], [] if grid is None else grid.tolist(), merge
-    )
+    positions, delta = rope_positions([i == image_token_id for i in ids], [] if grid is None else grid.tolist(), merge)
     row = torch.tensor([ids])
     facts = tuple(
         {

@@ -56,9 +56,7 @@ def capture(language_model: nn.Module, layers: Iterable[int]) -> Iterator[dict[i
     readers = [*language_model.layers, language_model.norm]
 
     def keep(layer: int):
-        return lambda module, args, kwargs: states.__setitem__(
-            layer, args[0] if args else kwargs["hidden_states"]
-        )
+        return lambda module, args, kwargs: states.__setitem__(layer, args[0] if args else kwargs["hidden_states"])
 
     handles = [readers[i + 1].register_forward_pre_hook(keep(i), with_kwargs=True) for i in set(layers)]
     try:
@@ -82,19 +80,13 @@ class Target:
     def __init__(self, model: nn.Module, layers: Iterable[int] = ()) -> None:
         kernel = model.config._attn_implementation
         if kernel not in ("sdpa", "eager"):
-            raise ValueError(
-                f"The attention kernel {kernel!r} cannot take a tree mask; load the model with 'sdpa'."
-            )
+            raise ValueError(f"The attention kernel {kernel!r} cannot take a tree mask; load the model with 'sdpa'.")
         self.model = model.eval().requires_grad_(False)
         self.text = model.model.language_model
         self.layers = frozenset(layers)
         if any(not -1 <= i < len(self.text.layers) for i in self.layers):
-            raise ValueError(
-                f"Layers {sorted(self.layers)} do not exist in a stack of {len(self.text.layers)}."
-            )
-        self._one_pass = (
-            threading.Lock()
-        )  # hooks belong to the model, so passes of two requests must not overlap
+            raise ValueError(f"Layers {sorted(self.layers)} do not exist in a stack of {len(self.text.layers)}.")
+        self._one_pass = threading.Lock()  # hooks belong to the model, so passes of two requests must not overlap
 
     @property
     def device(self) -> torch.device:

@@ -234,11 +234,7 @@ def line(record: Header | Round | LaneEnd, pieces: Mapping[int, bytes] | None = 
 
 def _build(cls: type, data: Mapping[str, Any], where: str) -> Any:
     names = [f.name for f in fields(cls)]
-    required = [
-        f.name
-        for f in fields(cls)
-        if f.name not in ("note", "index", "expected", "got", "margin", "sentence")
-    ]
+    required = [f.name for f in fields(cls) if f.name not in ("note", "index", "expected", "got", "margin", "sentence")]
     missing = [n for n in (names if cls is Round else required) if n not in data]
     if missing:
         raise TraceError(f"{where} lacks {missing[0]!r}; record the run again.")
@@ -277,22 +273,16 @@ def read(text: str) -> Trace:
         if (number == 1) != (kind == "header"):
             raise TraceError("This is not a GLANCE trace: its first line, and only that, must be a header.")
         if kind not in _KINDS:
-            raise TraceError(
-                f"{where} is of the unknown kind {kind!r}; the file may come from a newer version."
-            )
+            raise TraceError(f"{where} is of the unknown kind {kind!r}; the file may come from a newer version.")
         pieces.update({int(i): _decode_piece(p) for i, p in data.get("pieces", {}).items()})
         if kind == "header":
             if data.get("schema") != SCHEMA:
-                raise TraceError(
-                    f"The trace has schema {data.get('schema')!r}; this version reads schema {SCHEMA}."
-                )
+                raise TraceError(f"The trace has schema {data.get('schema')!r}; this version reads schema {SCHEMA}.")
             header = _build(Header, data, where)
             rounds = {lane["id"]: [] for lane in header.lanes}
             continue
         if data.get("lane") not in rounds:
-            raise TraceError(
-                f"{where} belongs to the lane {data.get('lane')!r}, which the header does not name."
-            )
+            raise TraceError(f"{where} belongs to the lane {data.get('lane')!r}, which the header does not name.")
         if kind == "round":
             rnd = _build(Round, data, where)
             _check(rnd, where)

@@ -138,9 +138,7 @@ class Wrong:
 class Known:
     """Drafts from a known answer, decoys first: any accepted path leaves the first branch and skips rows."""
 
-    def __init__(
-        self, answer: list[int], length: int = 4, decoys: int = 2, vocabulary: int = VOCABULARY
-    ) -> None:
+    def __init__(self, answer: list[int], length: int = 4, decoys: int = 2, vocabulary: int = VOCABULARY) -> None:
         self.answer, self.length, self.decoys, self.vocabulary = answer, length, decoys, vocabulary
         self.done = 0
 

@@ -54,7 +54,7 @@ def test_rollback_drops_the_window(cache):
 
 
 def test_update_returns_everything_filled_without_copying(cache):
-    keys, values = cache.update(rows(14), -rows(14), 0)
+    keys, _ = cache.update(rows(14), -rows(14), 0)
     assert keys[0, 0, :, 0].tolist() == [1, 2, 10, 11, 12, 13, 14]
     assert keys.data_ptr() == cache.layers[0].keys.data_ptr()
 

@@ -40,9 +40,7 @@ def test_other_spellings_of_the_same_head(family, tmp_path):
     tensors = {k.replace("midlayer.", "layers.0."): v for k, v in load_file(file).items()}
     del tensors["embed_tokens.weight"]
     save_file(tensors, file)
-    assert torch.equal(
-        load_eagle3_head(folder, family.parts).embed_tokens.weight, family.target.embed_tokens.weight
-    )
+    assert torch.equal(load_eagle3_head(folder, family.parts).embed_tokens.weight, family.target.embed_tokens.weight)
 
 
 BLOCK_REFUSALS = {
@@ -130,7 +128,7 @@ def test_files_that_are_not_there_or_damaged(family, tmp_path):
     with pytest.raises(BadCheckpoint, match="damaged"):
         load_block_head(folder, family.parts)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(BadCheckpoint, match="no .safetensors"):
+    with pytest.raises(BadCheckpoint, match=r"no \.safetensors"):
         load_block_head(folder, family.parts)
     (folder / "config.json").write_text("{")
     with pytest.raises(BadCheckpoint, match="not JSON"):

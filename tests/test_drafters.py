@@ -26,9 +26,7 @@ def family(request):
 
 def decode(family, prompt, drafter, budget=31, cap=24):
     settings = Settings(max_new_tokens=cap, budget=budget)
-    run = Decoding(
-        family.target, family.target.prefill(prompt), drafter, settings, family.stop_rules(settings)
-    )
+    run = Decoding(family.target, family.target.prefill(prompt), drafter, settings, family.stop_rules(settings))
     return run, list(run)
 
 
@@ -143,16 +141,14 @@ def test_eagle3_pairs_each_feature_with_the_next_token(family):
     extends = spy.calls[::8]
     assert len(spy.calls) == 8 * len(rounds)
     for rnd, (args, _) in zip(rounds, extends, strict=True):
-        embeddings, _, positions, mask, cache = args
+        embeddings, _, positions = args[:3]
         assert positions.tolist() == list(range(rnd.position - embeddings.shape[1], rnd.position))
         following = torch.tensor(prefix[positions[0] + 1 : rnd.position + 1])
         text = following != family.parts.model.config.image_token_id
         assert torch.equal(embeddings[0][text], family.target.embed_tokens(following)[text])
     first = extends[0][0][0][0]
     states = family.target.prefill(prompt).states
-    assert torch.equal(first[:-1], states[EMBEDDINGS][1:]), (
-        "visual tokens are embedded as the target embeds them"
-    )
+    assert torch.equal(first[:-1], states[EMBEDDINGS][1:]), "visual tokens are embedded as the target embeds them"
 
 
 def test_eagle3_only_drafts_tokens_of_its_vocabulary(family):
@@ -196,9 +192,7 @@ def test_beyond_its_positions_a_head_falls_silent_and_the_answer_holds(family, l
     expected, _ = decode(family, prompt, Autoregressive())
     drafter = family.drafter(lane)
     head = drafter.head
-    monkeypatch.setattr(
-        head, "config", dataclasses.replace(head.config, max_position_embeddings=prompt.length + 18)
-    )
+    monkeypatch.setattr(head, "config", dataclasses.replace(head.config, max_position_embeddings=prompt.length + 18))
     got, rounds = decode(family, prompt, drafter)
     assert got.answer == expected.answer
     assert rounds[0].tokens and not rounds[-1].tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -54,9 +55,11 @@ def test_a_wrong_compaction_would_be_seen(monkeypatch):
 
     commit = TreeCache.commit
     monkeypatch.setattr(TreeCache, "commit", lambda self, rows: commit(self, range(len(list(rows)))))
-    with pytest.raises(AssertionError):
+    try:
         decoding, _ = run(Oracle())
-        assert decoding.answer == greedy(PROMPT, 20)
+    except AssertionError:  # the drafter saw rows that do not match their states
+        return
+    assert decoding.answer != greedy(PROMPT, 20)
 
 
 def test_the_drafter_is_told_each_committed_row_once_in_order():
@@ -190,7 +193,7 @@ def test_two_interleaved_requests_do_not_touch_each_other():
     prefills = [target.prefill(PROMPT), target.prefill(PROMPT[::-1])]
     runs = [Decoding(target, p, Oracle(), Settings(max_new_tokens=24), StopRules((), 24)) for p in prefills]
     steps = [iter(r) for r in runs]
-    while any([next(s, None) for s in steps]):
+    for _ in itertools.zip_longest(*steps):
         pass
     assert runs[0].answer == greedy(PROMPT, 24)
     assert runs[1].answer == greedy(PROMPT[::-1], 24)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -89,9 +91,7 @@ def test_captured_states_are_what_the_next_layer_takes_in(family):
     position = text.rotary_emb(states[0][None], prompt.positions)
     for layer in range(6):
         with torch.no_grad():
-            out = text.layers[layer](
-                states[layer - 1][None], position_embeddings=position, attention_mask=None
-            )[0]
+            out = text.layers[layer](states[layer - 1][None], position_embeddings=position, attention_mask=None)[0]
         difference = (out - states[layer]).abs().amax(-1)
         assert difference[~is_image].max() < 1e-4
         if layer < 2:
@@ -129,9 +129,7 @@ def test_interleaved_requests_do_not_change_each_others_logits(family):
 
     def start(prompt):
         prefill = family.target.prefill(prompt)
-        return Decoding(
-            family.target, prefill, family.drafter("glance"), settings, family.stop_rules(settings)
-        )
+        return Decoding(family.target, prefill, family.drafter("glance"), settings, family.stop_rules(settings))
 
     alone = []
     for prompt in prompts:
@@ -140,10 +138,9 @@ def test_interleaved_requests_do_not_change_each_others_logits(family):
     runs = [start(p) for p in prompts]
     together = [[] for _ in runs]
     steps = [iter(r) for r in runs]
-    while any(
-        [bool((r := next(s, None)) and (t.append(r) or True)) for s, t in zip(steps, together, strict=True)]
-    ):
-        pass
+    for rounds in itertools.zip_longest(*steps):
+        for mine, rnd in zip(together, rounds, strict=True):
+            mine += [rnd] if rnd else []
     for (rounds, answer), run, mixed in zip(alone, runs, together, strict=True):
         assert run.answer == answer
         assert [r.margin for r in rounds] == [r.margin for r in mixed]
@@ -163,9 +160,7 @@ def test_eager_attention_agrees_with_sdpa():
         family = tiny.family()
         prompt = family.prompt(IMAGES["one image"], "What is it?")
         prefill = target.prefill(prompt)
-        rows.append(
-            target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt.rope_delta).logits
-        )
+        rows.append(target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt.rope_delta).logits)
     assert (rows[0] - rows[1]).abs().max() < 1e-4
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from glance import trace
-from glance.race import race
 from glance.engine import Settings
+from glance.race import race
 from tests import tiny
 
 
@@ -88,7 +88,10 @@ def change(text: str, which: str, **values: object) -> str:
         (lambda t: change(t, "round", kind="surprise"), "unknown kind"),
         (lambda t: change(t, "round", margin=None), "lacks 'margin'"),
         (lambda t: change(t, "round", tokens=[1, 2, 3]), "different lengths"),
-        (lambda t: change(t, "round", tokens=[1], parents=[0], depths=[1], log_q=[0], log_p=[0]), "before its parent"),
+        (
+            lambda t: change(t, "round", tokens=[1], parents=[0], depths=[1], log_q=[0], log_p=[0]),
+            "before its parent",
+        ),
         (lambda t: change(t, "round", accepted=[999]), "not in its tree"),
     ],
 )

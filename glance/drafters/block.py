@@ -142,9 +142,7 @@ class BlockDrafter:
         as_chain: draft the greedy chain instead of the tree, to compare the two with one head.
     """
 
-    def __init__(
-        self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False
-    ) -> None:
+    def __init__(self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False) -> None:
         self.head, self.embed_tokens, self.lm_head, self.as_chain = head, embed_tokens, lm_head, as_chain
         self.fresh: list[torch.Tensor] = []
 

@@ -193,9 +193,7 @@ class Eagle3Drafter:
             target_ids = draft_ids + self.head.d2t[draft_ids]
             began = time.perf_counter()
             first = len(found.tokens)
-            for (node, score), row_q, row_t in zip(
-                frontier, log_q.tolist(), target_ids.tolist(), strict=True
-            ):
+            for (node, score), row_q, row_t in zip(frontier, log_q.tolist(), target_ids.tolist(), strict=True):
                 found.tokens += row_t
                 found.log_q += row_q
                 found.parents += [node] * self.top_k

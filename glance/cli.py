@@ -1,0 +1,158 @@
+"""The command line: `python -m glance compare | bench | examples | train`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import trace as traces
+from .errors import BadCheckpoint, BadInput
+from .training.cli import train
+
+app = typer.Typer(
+    help="Lossless speculative decoding on a vision-language model.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(train, name="train")
+console = Console(highlight=False)
+
+Preset = Annotated[str, typer.Option(help="Model family.")]
+Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
+NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+def _fail(error: Exception) -> typer.Exit:
+    """One sentence on standard error, exit code 2."""
+    typer.echo(str(error), err=True)
+    return typer.Exit(2)
+
+
+@app.command()
+def compare(
+    image: Annotated[Path, typer.Argument(help="An image, or a PDF (its first page).")],
+    question: str,
+    preset: Preset = "mini",
+    lanes: Annotated[str, typer.Option(help="Decoders, the first being the reference.")] = (
+        "autoregressive,eagle3,glance"
+    ),
+    max_new_tokens: NewTokens = 256,
+    budget: Budget = 31,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    json_file: Json = None,
+) -> None:
+    """Answer one question with several decoders; exit code 0 only if every greedy lane is byte-identical."""
+    from .engine import Settings
+    from .images import load_image
+    from .presets import load
+    from .race import race
+
+    settings = Settings(max_new_tokens=max_new_tokens, budget=budget, temperature=temperature)
+    try:
+        picture, notes = load_image(image)
+        family = load(preset)
+        prompt = family.prompt(picture, question)
+        list(race(family, prompt, Settings(max_new_tokens=8), lanes.split(",")))  # warm up
+        text = "".join(race(family, prompt, settings, lanes.split(",")))
+    except (BadInput, BadCheckpoint) as error:
+        raise _fail(error) from None
+    for note in notes:
+        console.print(f"[dim]{note}[/dim]")
+    trace = traces.read(text)
+    console.print(_lane_table(trace))
+    for lane in trace.lanes:
+        if lane.end.note:
+            console.print(f"{_name(trace, lane.id)}: {lane.end.note}", markup=False)
+        if lane.end.identity.verdict == "differs":
+            console.print(lane.end.identity.sentence, markup=False)
+    console.print(trace.lanes[0].end.text, markup=False, soft_wrap=True)
+    if json_file:
+        json_file.write_text(text, encoding="utf-8")
+    if any(lane.end.identity.verdict == "differs" for lane in trace.lanes):
+        raise typer.Exit(1)
+
+
+def _name(trace: traces.Trace, lane: str) -> str:
+    return next(x["name"] for x in trace.header.lanes if x["id"] == lane)
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "n/a" if value is None else f"{value:.{digits}f}"
+
+
+def _lane_table(trace: traces.Trace) -> Table:
+    table = Table(
+        "Lane", "New tokens", "Target passes", "Draft passes", "τ", "ms/token", "tok/s", "Speedup", "Identity"
+    )
+    reference = trace.lanes[0].end.summary
+    for lane in trace.lanes:
+        s = lane.end.summary
+        speedup = reference.ms_per_token / s.ms_per_token if s.ms_per_token and reference.ms_per_token else None
+        table.add_row(
+            _name(trace, lane.id),
+            str(s.tokens),
+            str(s.target_passes),
+            str(s.draft_passes),
+            _number(s.tau),
+            _number(s.ms_per_token),
+            _number(s.tokens_per_s, 0),
+            "n/a" if speedup is None else f"{speedup:.2f}×",
+            lane.end.identity.verdict,
+        )
+    return table
+
+
+@app.command()
+def bench(
+    preset: Preset = "mini",
+    max_new_tokens: NewTokens = 128,
+    budget: Budget = 31,
+    repeats: Annotated[int, typer.Option(help="Measured runs of each lane and prompt, after a warm-up.")] = 3,
+    json_file: Json = None,
+) -> None:
+    """Measure decode speed as ratios on the shipped examples."""
+    from . import bench as benches
+    from .engine import Settings
+    from .examples import shipped
+    from .presets import load
+    from .provenance import of
+
+    settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
+    try:
+        family = load(preset)
+    except (BadInput, BadCheckpoint) as error:
+        raise _fail(error) from None
+    rows = []
+    for row in benches.run(family, shipped(), settings, repeats):
+        rows.append(row)
+        console.print(f"[dim]{row['name']}: {row['tokens']} tokens[/dim]")
+    table = Table("Ratio", "Median", "Min", "Max", "Prompts")
+    measured = benches.ratios(rows)
+    for r in measured:
+        table.add_row(r.name, f"{r.median:.2f}", f"{r.low:.2f}", f"{r.high:.2f}", str(r.prompts))
+    console.print(table)
+    if json_file:
+        result = {
+            "figures": {r.name: round(r.median, 3) for r in measured},
+            "ratios": [asdict(r) for r in measured],
+            "rows": rows,
+            "provenance": of(family, settings),
+        }
+        json_file.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+@app.command()
+def examples(preset: Preset = "mini", out: Annotated[Path | None, typer.Option(help="Folder.")] = None) -> None:
+    """Draw the shipped examples again and record their traces."""
+    from .examples import FOLDER, record
+    from .presets import load
+
+    for name in record(load(preset), out or FOLDER):
+        console.print(name)
