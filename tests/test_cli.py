@@ -1,0 +1,125 @@
+"""The command line, on the tiny random family: tables, exit codes, files, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from glance import examples, presets, trace
+from glance.cli import app
+from glance.drafters.autoregressive import Autoregressive
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def family():
+    return tiny.family()
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "picture.png"
+    tiny.picture().save(path)
+    return str(path)
+
+
+@pytest.fixture
+def run(family, monkeypatch):
+    """Invoke the command line with the tiny family in place of any preset."""
+    monkeypatch.setattr(presets, "load", lambda name: family)
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *words: CliRunner().invoke(app, words)
+
+
+def test_compare_prints_a_row_a_lane_and_the_answer(run, picture, tmp_path):
+    out = tmp_path / "run.ndjson"
+    result = run("compare", picture, "What is it?", "--max-new-tokens", "12", "--json", str(out))
+    assert result.exit_code == 0, result.output
+    made = trace.load(out)
+    for lane, word in zip(
+        ("Autoregressive", "EAGLE-3", "GLANCE"), ("reference", "identical", "identical"), strict=True
+    ):
+        row = next(line for line in result.output.splitlines() if f" {lane} " in line)
+        assert word in row
+    assert [lane.end.summary.tokens for lane in made.lanes] == [12] * 3
+    assert made.header.settings["budget"] == 31
+
+
+def test_compare_fails_if_a_lane_differs(run, picture, family, monkeypatch):
+    class Liar(Autoregressive):
+        """Corrupts the target's choices of its own lane, as a broken kernel would."""
+
+        def propose(self, budget):
+            family.target.lie = True
+            return super().propose(budget)
+
+    verify = family.target.verify
+
+    def twisted(*args):
+        seen = verify(*args)
+        if getattr(family.target, "lie", False):
+            family.target.lie = False
+            seen.logits.neg_()
+        return seen
+
+    monkeypatch.setattr(family.target, "verify", twisted)
+    drafter = family.drafter
+    monkeypatch.setattr(family, "drafter", lambda lane: Liar() if lane == "glance" else drafter(lane))
+    result = run("compare", picture, "What is it?", "--max-new-tokens", "8")
+    assert result.exit_code == 1
+    assert "Differs from Autoregressive at token 1" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["  "], "Type a question first"),
+        (["What?", "--lanes", "glance,medusa"], "medusa was given"),
+        (["What?", "--budget", "0"], "budget must lie"),
+        (["What?", "--max-new-tokens", "100000"], "New tokens must lie"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, picture, words, message):
+    result = run("compare", picture, *words)
+    assert result.exit_code == 2
+    assert message in result.output and len(result.output.strip().splitlines()) == 1
+
+
+def test_a_file_that_is_no_picture(run, tmp_path):
+    path = tmp_path / "text.png"
+    path.write_text("hello")
+    result = run("compare", str(path), "What?")
+    assert result.exit_code == 2 and len(result.output.strip().splitlines()) == 1
+    result = run("compare", str(tmp_path / "missing.png"), "What?")
+    assert result.exit_code == 2 and len(result.output.strip().splitlines()) == 1
+
+
+def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
+    shown = []
+    for index in range(2):
+        path = tmp_path / f"{index}.png"
+        tiny.picture(index).save(path)
+        shown.append(examples.Example(str(index), "What is it?", path, path))
+    monkeypatch.setattr(examples, "shipped", lambda: shown)
+    out = tmp_path / "bench.json"
+    result = run("bench", "--max-new-tokens", "6", "--repeats", "1", "--json", str(out))
+    assert result.exit_code == 0, result.output
+    figures = json.loads(out.read_text())["figures"]
+    assert set(figures) == {
+        "eagle3_over_autoregressive", "glance_over_autoregressive", "glance_over_eagle3", "tree_over_chain",
+        "autoregressive_over_generate", "autoregressive_round_over_forwards", "eagle3_round_over_forwards",
+        "glance_round_over_forwards",
+    }  # fmt: skip
+    assert all(value > 0 for value in figures.values())
+
+
+def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):
+    monkeypatch.setattr(examples, "CHOSEN", (("signs", 1), ("charts", 1)))
+    monkeypatch.setattr(examples, "SETTINGS", examples.Settings(max_new_tokens=6))
+    assert run("examples", "--out", str(tmp_path)).exit_code == 0
+    made = examples.shipped(tmp_path)
+    assert [e.name for e in made] == ["signs-1", "charts-1"]
+    assert made[0].question == trace.load(made[0].trace).header.question
+    assert made[0].open().size == (256, 256)
