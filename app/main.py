@@ -43,33 +43,44 @@ stops = run.Stops()
 gr.set_static_paths([PLOTLY, *SCRIPTS, EXAMPLES])
 
 
-def show_file(path: str | None, page: Any, kept: str | None) -> tuple[Any, ...]:
-    """What the model will see of a file; a bad one leaves the previous picture in place."""
-    try:
-        pages = page_count(path)
-        image, notes = load_image(path, run.whole("Page", page, 1, 100_000) - 1)
-        if models.ready:
-            image = models.get().seen(image)
-    except BadInput as problem:
-        gr.Warning(str(problem))
-        return kept, gr.skip(), gr.skip(), gr.skip(), str(problem)
-    words = f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
-    box = gr.Number(visible=pages > 1, label=f"Page (of {pages})")
-    return gr.skip(), path, image, box, words
+def look(path: str | None, page: Any) -> tuple[Any, int, str]:
+    """The picture as the model will see it, the number of pages, and a status sentence; raises `BadInput`."""
+    pages = page_count(path)
+    image, notes = load_image(path, run.whole("Page", page, 1, 100_000) - 1)
+    if models.ready:
+        image = models.get().seen(image)
+    return image, pages, f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
 
 
 def show_upload(path: str | None, kept: str | None) -> tuple[Any, ...]:
-    """A new file starts at its first page."""
-    *rest, box, words = show_file(path, 1, kept)
-    if isinstance(box, gr.Number):
-        box = gr.Number(value=1, visible=box.visible, label=box.label)
-    return *rest, box, words
+    """Show the first page of a new file; a bad file leaves the previous one in place."""
+    try:
+        image, pages, words = look(path, 1)
+    except BadInput as problem:
+        gr.Warning(str(problem))
+        return kept, gr.skip(), gr.skip(), gr.skip(), str(problem)
+    return gr.skip(), path, image, gr.Number(1, visible=pages > 1, label=f"Page (of {pages})"), words
+
+
+def show_page(path: str | None, page: Any) -> tuple[Any, str]:
+    """Show another page of the file; one that does not exist leaves the previous one in sight."""
+    try:
+        image, _, words = look(path, page)
+    except BadInput as problem:
+        gr.Warning(str(problem))
+        return gr.skip(), str(problem)
+    return image, words
 
 
 def begin(request: gr.Request) -> tuple[Any, ...]:
     """Lock Run, free Stop, and forget an earlier press of Stop."""
     stops.arm(request.session_hash)
     return gr.Button(interactive=False), gr.Button(interactive=True), "Waiting for a turn…"
+
+
+def free() -> tuple[Any, Any]:
+    """Free Run and lock Stop."""
+    return gr.Button(interactive=True), gr.Button(interactive=False)
 
 
 def press_stop(request: gr.Request) -> tuple[Any, str]:
@@ -145,12 +156,14 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         with gr.Row():
             with gr.Column(scale=1, min_width=270, elem_id="ask"):
                 upload = gr.File(
-                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=128, elem_id="upload"
-                )
+                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=128,
+                    elem_id="upload",
+                )  # fmt: skip
                 page = gr.Number(1, label="Page", precision=0, minimum=1, visible=False, elem_id="page")
                 seen = gr.Image(
-                    picture, label="What the model sees", interactive=False, height=210, buttons=["fullscreen"], elem_id="seen"
-                )
+                    picture, label="What the model sees", interactive=False, height=210, buttons=["fullscreen"],
+                    elem_id="seen",
+                )  # fmt: skip
                 question = gr.Textbox(first.question if first else "", label="Question", lines=2, elem_id="question")
                 with gr.Accordion("Settings", open=False):
                     tokens = gr.Slider(1, run.MAX_NEW_TOKENS, 128, step=1, label="New tokens, at most")
@@ -173,14 +186,14 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
 
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **private)
-        page.change(show_file, [source, page, source], [upload, source, seen, page, words], **private)
+        page.input(show_page, [source, page], [seen, words], **private)
         begun = go.click(begin, None, [go, stop, words], queue=False, **private)
         ran = begun.then(
             decode, [source, page, question, tokens, budget, temperature, seed], [view, seen, words],
             concurrency_id="model", concurrency_limit=1, **private,
         )  # fmt: skip
         for ended in (ran.success, ran.failure):
-            ended(lambda: (gr.Button(interactive=True), gr.Button(interactive=False)), None, [go, stop], queue=False, **private)
+            ended(free, None, [go, stop], queue=False, **private)
         stop.click(press_stop, None, [stop, words], queue=False, **private)
         if len(examples) > 1:
 

@@ -78,7 +78,7 @@ class Models:
     def _run(self) -> None:
         try:
             self._engine = self._load()
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except Exception as error:  # whoever waits gets it
             self._error = error
 
     def wait(self, seconds: float) -> bool:

@@ -147,7 +147,7 @@ def _loading(models: Models, stopped: Callable[[], bool]) -> Iterator[Update]:
 
 
 def grow(lines: Iterable[str], seconds: float = UPDATE_SECONDS) -> Iterator[str]:
-    """The text so far, at most every so many seconds, and once more at the end; closes the lines when closed."""
+    """The text so far, at most every so many seconds, at the end, and before an error. Closes the lines when closed."""
     parts: list[str] = []
     shown, last = 0, -seconds
     try:
@@ -158,6 +158,9 @@ def grow(lines: Iterable[str], seconds: float = UPDATE_SECONDS) -> Iterator[str]
                 yield "".join(parts)
         if shown < len(parts):
             yield "".join(parts)
+    except Exception:
+        yield "".join(parts)
+        raise
     finally:
         close = getattr(lines, "close", None)
         if close:

@@ -39,8 +39,8 @@ _PAGE = """
   text-align: left; }
 #examples button[aria-pressed=true] { border-color: #0072b2; box-shadow: 0 0 0 1px #0072b2; }
 #examples button:focus-visible { outline: 3px solid #e69f00; outline-offset: 1px; }
-#examples img { width: 62px; height: 50px; object-fit: cover; object-position: top; border-radius: 6px; background: #fff;
-  flex: none; margin: 0; }
+#examples img { width: 62px; height: 50px; object-fit: cover; object-position: top; border-radius: 6px;
+  background: #fff; flex: none; margin: 0; }
 #examples span { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 @media (max-width: 768px) {
   .gradio-container > .main, .gradio-container main { padding-left: 8px !important; padding-right: 8px !important; }

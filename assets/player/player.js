@@ -152,7 +152,7 @@
     showRound() {
       const { run, lane, parts, root } = this, { k, phase, progress } = this.moment();
       const round = lane.rounds[k];
-      root.dataset.lane = lane.id;
+      root.dataset.chosen = lane.id;
       root.dataset.round = round ? k : "";
       root.dataset.phase = phase;
       root.dataset.t = this.t.toFixed(3);

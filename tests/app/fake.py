@@ -10,16 +10,21 @@ from collections.abc import Iterator, Sequence
 
 from glance.trace import Header, Identity, LaneEnd, Round, line, summarize
 
-ANSWER = (
+
+def _words(text: str) -> list[str]:
+    return text.split("|")
+
+
+ANSWER = _words(
     "The| chart| shows| that| total| revenue| rose| from| $|4|.|2| M| in| |2021| to| $|6|.|8| M| in| |2023|,| led|"
     " by| the| cloud| segment|,| which| grew| |41|%| year| over| year|.|\n|Hard|ware| sales| fell| |3|%| while|"
     " services| were| flat| at| $|1|.|1| M|.|\n|The| steep|est| increase| is| between| Q|2| and| Q|3|,| when| the|"
     " bar| la|belled| Cloud| over|takes| Hard|ware| 📈|.| Caf|é| sales| stay| the| same|."
-).split("|")
-DISTRACTORS = (
+)
+DISTRACTORS = _words(
     " a| an| this| of| on| with| up| down| was| are|2020|2022| and| or| but| net| gross| Q|1|4| line| table| row| it"
     " | has| more| less| than| about| nearly| almost|ed|ing|s|:|;| (|)|\n| axis| label| red| blue"
-).split("|")
+)
 LANES = (("autoregressive", "Autoregressive"), ("eagle3", "EAGLE-3"), ("glance", "GLANCE"))
 STOP = b"<|im_end|>"
 

@@ -1,0 +1,98 @@
+"""One server on made-up runs and one browser for all tests of the page."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = [
+    f"--{flag}"
+    for flag in (
+        "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+        "disable-component-update", "disable-sync",
+    )
+]  # fmt: skip
+LOCAL = ("http://127.0.0.1:", "data:", "blob:")
+QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+
+
+def serve(script: Path, environment: dict[str, str] | None = None) -> Iterator[str]:
+    """Run a server script on a free port of the loopback and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    here = {"GRADIO_SERVER_PORT": str(port), "GRADIO_SERVER_NAME": "127.0.0.1"}
+    env = {**os.environ, **QUIET, **here, **(environment or {})}
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(port)], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    address = f"http://127.0.0.1:{port}/"
+    for _ in range(600):
+        if process.poll() is not None:
+            pytest.fail(f"the server ended:\n{process.stdout.read()}")
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                break
+        except OSError:
+            time.sleep(0.1)
+    else:
+        process.kill()
+        pytest.fail(f"the server did not answer:\n{process.stdout.read()}")
+    yield address
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def stub_server() -> Iterator[str]:
+    yield from serve(HERE / "stub_server.py")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"there is no Chromium at {CHROMIUM}; set CHROMIUM to its path")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """visit(address, width=1280, height=900, theme=..., motion=...) -> a page that is ready.
+
+    Afterwards the test fails on errors in the page and on any request that leaves the machine.
+    """
+    contexts, troubles = [], []
+
+    def go(address: str, width: int = 1280, height: int = 900, theme: str = "light", motion: str = "reduce"):
+        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: troubles.append(f"error in the page: {error}"))
+        page.on("console", lambda m: m.type == "error" and troubles.append(f"console: {m.text} ({m.location})"))
+        page.on("request", lambda r: r.url.startswith(LOCAL) or troubles.append(f"request to {r.url}"))
+        page.goto(f"{address}?__theme={theme}")
+        page.wait_for_selector("#view .gl-root[data-ready]")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert not troubles

@@ -1,0 +1,100 @@
+"""The app on made-up runs: `python stub_server.py PORT`. No model is loaded.
+
+The question chooses what the engine does: "slow" takes its time, "fail" breaks in the middle, "refuse" is refused,
+"hostile" answers with tokens that would harm a careless page.
+"""
+
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import gradio as gr
+from PIL import Image
+
+from app import main
+from app.examples import Example
+from app.models import Models
+from glance.errors import BadInput
+from glance.trace import Identity, line, read, summarize
+from tests.app import fake
+
+HOSTILE = [
+    "<img src=x onerror=window.harmed=1>", "<script>window.harmed=1</script>", "${window.harmed=1}", "{{value}}", "`",
+    "</script>", "\u202eabc", "\u2066", "\x00\x1b", "<b>bold</b>", "%{customdata[0]}", "&lt;",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f469\u200d\U0001f52c", "a" * 60, "\r\n", " ",
+]  # fmt: skip
+
+
+def stopped_lines(lines: list[str]) -> list[str]:
+    """The closing lines of a run that was stopped after these lines."""
+    run = read("".join(lines))
+    out = []
+    for order, (lane_id, _) in enumerate(fake.LANES):
+        rounds = run.lane(lane_id).rounds
+        ids = (run.header.first, *(i for r in rounds for i in r.emitted))
+        end = read("".join(fake.lines())).lane(lane_id).end
+        verdict = Identity("so far" if order else "reference", fake.LANES[0][1], len(ids), sentence="So far equal.")
+        out.append(line(replace(end, ids=ids, reason="stopped", summary=summarize(rounds), identity=verdict)))
+    return out
+
+
+class StubEngine:
+    """Answers with made-up runs."""
+
+    def prompt(self, image: Image.Image, question: str) -> str:
+        assert image.mode == "RGB"
+        if "refuse" in question:
+            raise BadInput("This question is refused; ask another.")
+        return question
+
+    def seen(self, image: Image.Image) -> Image.Image:
+        return image.resize((224, 192))
+
+    def race(self, prompt: str, settings: dict, stopped):
+        words = HOSTILE * 2 if "hostile" in prompt else fake.ANSWER
+        other = HOSTILE if "hostile" in prompt else fake.DISTRACTORS
+        lines = fake.lines(words, other, question=prompt, budget=settings["budget"], run=f"run-{time.time_ns()}")
+        shown: list[str] = []
+        for text in lines:
+            if stopped():
+                yield from stopped_lines(shown)
+                return
+            if "slow" in prompt:
+                time.sleep(0.1)
+            if "fail" in prompt and len(shown) == 12:
+                raise RuntimeError("made up")
+            shown.append(text)
+            yield text
+
+
+def picture(folder: Path) -> Path:
+    """A small chart."""
+    path = folder / "stub-chart.png"
+    image = Image.new("RGB", (320, 240), "white")
+    for i, colour in enumerate(("#0072b2", "#e69f00", "#009e73")):
+        image.paste(colour, (40 + i * 90, 200 - 50 * (i + 1), 100 + i * 90, 200))
+    image.save(path)
+    return path
+
+
+def examples(folder: Path) -> tuple[Example, ...]:
+    """Three recorded runs."""
+    path = picture(folder)
+    return (
+        Example("chart", path, "What does the chart say?", "".join(fake.lines(run="first"))),
+        Example("hostile", path, HOSTILE[0], "".join(fake.lines(HOSTILE * 2, HOSTILE, HOSTILE[0], run="hostile"))),
+        Example("differs", path, "Do they differ?", "".join(fake.lines(seed=2, run="differs", differs=True))),
+    )
+
+
+if __name__ == "__main__":
+    folder = Path(tempfile.mkdtemp(prefix="glance-stub-"))
+    gr.set_static_paths([folder])
+    main.models = Models(StubEngine)
+    main.demo = main.build(examples(folder))
+    main.launch(server_name="127.0.0.1", server_port=int(sys.argv[1]), quiet=True)

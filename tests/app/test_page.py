@@ -1,0 +1,347 @@
+"""The page in a real browser, on made-up runs."""
+
+import re
+
+import pytest
+from PIL import Image
+
+from glance import trace
+from tests.app import fake
+
+pytestmark = pytest.mark.browser
+
+ROOT = "#view .gl-root"
+
+
+def data(page, name: str) -> str | None:
+    return page.get_attribute(ROOT, f"data-{name}")
+
+
+def player(page, expression: str):
+    """Evaluate JavaScript with P as the player."""
+    return page.evaluate(f"(() => {{ const P = document.querySelector('{ROOT}').player; return {expression}; }})()")
+
+
+def stat(page, lane: str, number: int) -> str:
+    return page.locator(f".gl-lane[data-lane={lane}] dd").nth(number).inner_text()
+
+
+def status(page) -> str:
+    return page.inner_text("#status .gl-status")
+
+
+def ask(page, question: str) -> None:
+    page.fill("#question textarea", question)
+    page.click("#go")
+
+
+def wait_status(page, words: str) -> None:
+    page.wait_for_function("w => document.querySelector('#status .gl-status').textContent.includes(w)", arg=words)
+
+
+def put(page, path) -> None:
+    """Replace the file by another."""
+    page.click("#upload button[aria-label*='lear']")
+    page.set_input_files("#upload input[type=file]", path)
+
+
+def wait_done(page, run: str) -> None:
+    """Wait until another run than the given one is over and Run can be pressed again."""
+    page.wait_for_function(
+        "run => { const d = document.querySelector('#view .gl-root').dataset; return d.done && d.run !== run; }",
+        arg=run,
+    )
+    page.wait_for_selector("#go:not([disabled])")
+
+
+def test_a_recorded_run_plays_at_once(stub_server, visit):
+    page = visit(stub_server, motion="no-preference")
+    page.wait_for_selector(f"{ROOT}[data-playing='1'][data-done]")
+    start = float(data(page, "t"))
+    page.wait_for_function("t => +document.querySelector('#view .gl-root').dataset.t > t + 5", arg=start)
+    page.click("[data-action=play]")
+    assert data(page, "playing") == ""
+    assert page.locator(".gl-lane").count() == 3
+    assert [page.locator(".gl-lane").nth(i).get_attribute("data-verdict") for i in range(3)] == [
+        "reference", "identical", "identical",
+    ]  # fmt: skip
+
+
+def test_no_motion_unless_wanted(stub_server, visit):
+    page = visit(stub_server)
+    assert data(page, "playing") in ("", None)
+    assert float(data(page, "t")) == pytest.approx(player(page, "P.run.total"), rel=1e-3)
+
+
+def test_numbers_are_those_of_the_summary(stub_server, visit):
+    page = visit(stub_server)
+    run = trace.read("".join(fake.lines()))
+    for lane in run.lanes:
+        summary = lane.end.summary
+        assert stat(page, lane.id, 0) == str(summary.tokens)
+        assert stat(page, lane.id, 1) == str(summary.target_passes)
+        assert stat(page, lane.id, 2) == str(summary.draft_passes)
+        assert stat(page, lane.id, 3) == f"{summary.tau:.2f}"
+        assert stat(page, lane.id, 4) == f"{summary.tokens_per_s:.0f}"
+        assert page.inner_text(f".gl-lane[data-lane={lane.id}] .gl-text") == lane.end.text + "end"
+    speedup = run.lane("glance").end.summary.tokens_per_s / run.lane("autoregressive").end.summary.tokens_per_s
+    assert page.inner_text(".gl-lane[data-lane=glance] .gl-speedup") == f"{speedup:.2f}×"
+
+
+def test_numbers_in_the_middle_follow_the_same_definitions(stub_server, visit):
+    page = visit(stub_server)
+    rounds = trace.read("".join(fake.lines())).lane("eagle3").rounds
+    for k in (1, 5, 11):
+        player(page, f"(P.choose(1), P.seek(P.lane.end[{k - 1}]))")
+        summary = trace.summarize(rounds[:k])
+        assert [stat(page, "eagle3", i) for i in range(4)] == [
+            str(summary.tokens), str(summary.target_passes), str(summary.draft_passes), f"{summary.tau:.2f}",
+        ]  # fmt: skip
+        assert data(page, "round") == str(k - 1)
+
+
+def test_origin_of_every_token(stub_server, visit):
+    page = visit(stub_server)
+    run = trace.read("".join(fake.lines()))
+    for lane in run.lanes:
+        drafted = sum(len(r.accepted) for r in lane.rounds)
+        box = page.locator(f".gl-lane[data-lane={lane.id}] .gl-text")
+        assert box.locator(".gl-prefill").count() == 1
+        # A token that only completes or begins a character, and the end token, have no text of their own.
+        assert drafted - 2 <= box.locator(".gl-draft").count() <= drafted
+    assert page.locator(".gl-lane[data-lane=autoregressive] .gl-draft").count() == 0
+
+
+def test_upload_run_scrub(stub_server, visit, tmp_path):
+    page = visit(stub_server)
+    path = tmp_path / "mine.png"
+    Image.new("RGB", (300, 200), "teal").save(path)
+    put(page, path)
+    wait_status(page, "Ready")
+    ask(page, "What is this?")
+    wait_done(page, "first")
+    assert "same bytes" in status(page)
+    assert page.inner_text(".gl-question") == "What is this?"
+    slider = page.locator(".gl-scrub")
+    box = slider.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
+    total = player(page, "P.run.total")
+    assert abs(float(data(page, "t")) - 0.1 * total) < 0.03 * total
+    tokens = int(stat(page, "glance", 0))
+    assert tokens < player(page, "P.run.byId.get('glance').closing.summary.tokens")
+    page.click("[data-action=next]")
+    assert int(stat(page, "glance", 0)) > tokens
+    first = data(page, "run")
+    ask(page, "And again?")
+    wait_done(page, first)
+    assert page.inner_text(".gl-question") == "And again?"
+
+
+def test_stop_keeps_a_playable_part(stub_server, visit):
+    page = visit(stub_server)
+    ask(page, "slow, please")
+    page.wait_for_function(
+        "() => { const d = document.querySelector('#view .gl-root').dataset; return +d.lines > 6 && !d.done; }"
+    )
+    page.click("#stop")
+    wait_done(page, "first")
+    assert "Stopped" in status(page)
+    assert player(page, "P.run.lanes.map((lane) => lane.closing.reason)") == ["stopped"] * 3
+    assert page.inner_text(".gl-lane[data-lane=glance] .gl-badge") == "✓ identical so far"
+    page.keyboard.press("Tab")
+    page.click("[data-action=first]")
+    assert stat(page, "glance", 0) == "1"
+    assert page.is_disabled("#stop")
+
+
+def test_a_failure_keeps_the_part_and_shows_no_traceback(stub_server, visit):
+    page = visit(stub_server)
+    ask(page, "please fail")
+    wait_status(page, "failed")
+    page.wait_for_selector("#go:not([disabled])")
+    assert "RuntimeError" in status(page) and "Traceback" not in page.content()
+    assert player(page, "P.run.lanes.reduce((n, lane) => n + lane.rounds.length, 0)") == 11
+
+
+@pytest.mark.parametrize(
+    ("question", "words"), [("   ", "The question is empty"), ("refuse me", "This question is refused")]
+)
+def test_bad_questions_get_a_sentence(stub_server, visit, question, words):
+    page = visit(stub_server)
+    ask(page, question)
+    wait_status(page, words)
+    page.wait_for_selector("#go:not([disabled])")
+    assert data(page, "run") == "first"
+
+
+def test_a_bad_file_leaves_the_previous_picture(stub_server, visit, tmp_path):
+    page = visit(stub_server)
+    before = page.get_attribute("#seen img", "src")
+    path = tmp_path / "notes.png"
+    path.write_text("not a picture")
+    put(page, path)
+    wait_status(page, "neither a picture")
+    assert page.get_attribute("#seen img", "src") == before
+    page.wait_for_function("() => document.querySelector('#upload').textContent.includes('stub-chart')")
+    ask(page, "Still there?")
+    wait_done(page, "first")
+
+
+def test_pages_of_a_pdf(stub_server, visit, tmp_path):
+    page = visit(stub_server)
+    path = tmp_path / "two.pdf"
+    sheets = [Image.new("RGB", (200, 200), colour) for colour in ("red", "blue")]
+    sheets[0].save(path, "PDF", save_all=True, append_images=sheets[1:])
+    put(page, path)
+    page.wait_for_selector("#page input")
+    assert "page 1 of 2" in status(page)
+    page.fill("#page input", "2")
+    page.keyboard.press("Tab")
+    wait_status(page, "page 2 of 2")
+
+
+def test_hostile_tokens_are_inert(stub_server, visit):
+    page = visit(stub_server)
+    page.locator("#examples button").nth(1).click()
+    page.wait_for_selector(f"{ROOT}[data-run=hostile][data-done]")
+    for lane in range(3):
+        player(page, f"(P.choose({lane}), P.run.lanes[{lane}].end.forEach((t) => P.seek(t)))")
+    page.click(".gl-table summary")
+    page.wait_for_selector(".gl-tablebody table, .gl-tablebody p")
+    assert page.evaluate("window.harmed") is None
+    assert page.locator(f"{ROOT} img, {ROOT} script, {ROOT} b:not(.gl-stages b)").count() == 0
+    text = page.locator(".gl-lane[data-lane=glance] .gl-text").text_content()
+    assert "[202E]" in text and "␀" in text and "␛" in text and "<img" in text and "${" in text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", text)
+    labels = player(page, "P.parts.plot.data.flatMap((d) => d.text || []).join('')")
+    assert "<img" not in labels and "<script" not in labels
+    say = page.locator(".gl-say")
+    assert say.locator("bdi").count() >= 1
+
+
+def test_a_difference_is_told(stub_server, visit):
+    page = visit(stub_server)
+    page.locator("#examples button").nth(2).click()
+    page.wait_for_selector(f"{ROOT}[data-run=differs][data-done]")
+    assert page.inner_text(".gl-lane[data-lane=eagle3] .gl-badge") == "✗ differs at token 9"
+    assert "Differs at token 9" in page.inner_text(".gl-lane[data-lane=eagle3] .gl-foot")
+
+
+def test_keyboard(stub_server, visit):
+    page = visit(stub_server)
+    page.focus(".gl-tree")
+    page.keyboard.press("Home")
+    assert float(data(page, "t")) == 0
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert data(page, "round") == "1" and data(page, "phase") == "done"
+    page.keyboard.press("ArrowLeft")
+    assert data(page, "round") == "0" and stat(page, "glance", 1) == "1"
+    page.keyboard.press("End")
+    assert float(data(page, "t")) == pytest.approx(player(page, "P.run.total"), rel=1e-3)
+    page.focus(".gl-tabs [aria-checked=true]")
+    page.keyboard.press("ArrowRight")
+    assert data(page, "chosen") == "autoregressive"
+    page.focus(".gl-scrub")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert data(page, "round") == "0" and "Round 1 of" in page.get_attribute(".gl-scrub", "aria-valuetext")
+    page.focus(".gl-tree")
+    page.keyboard.press("Space")
+    assert data(page, "playing") == "1"
+    page.keyboard.press("Space")
+    assert data(page, "playing") == ""
+
+
+def test_a_click_on_the_text_shows_its_round(stub_server, visit):
+    page = visit(stub_server)
+    player(page, "P.seek(Infinity)")
+    page.locator(".gl-lane[data-lane=eagle3] [data-r='2']").click()
+    assert data(page, "chosen") == "eagle3" and data(page, "round") == "2"
+    assert page.inner_text(".gl-position") == f"Round 3 of {player(page, 'P.lane.rounds.length')}"
+    assert page.locator(".gl-lane[data-lane=eagle3] [data-r='2'].gl-selected").count() == 1
+
+
+def test_tree_of_a_round(stub_server, visit):
+    page = visit(stub_server)
+    rnd = trace.read("".join(fake.lines())).lane("glance").rounds[2]
+    player(page, "P.seek(P.run.byId.get('glance').end[2])")
+    sizes = player(page, "P.parts.plot.data.filter((d) => d.customdata).map((d) => d.x.length)")
+    assert sizes == [len(rnd.tokens) - len(rnd.accepted), len(rnd.accepted)]
+    symbols = player(page, "P.parts.plot.data.map((d) => d.marker && d.marker.symbol)")
+    assert symbols.count("diamond") == 1
+    assert f"accepted {len(rnd.accepted)}" in page.inner_text(".gl-say")
+    page.click(".gl-table summary")
+    page.wait_for_selector(".gl-tablebody tr")
+    assert page.locator(".gl-tablebody tbody tr").count() == len(rnd.tokens)
+    assert page.locator(".gl-tablebody .gl-yes").count() == len(rnd.accepted)
+
+
+def test_phases_within_a_round(stub_server, visit):
+    page = visit(stub_server)
+    seen = []
+    for fraction in (0.02, 0.5, 1.0):
+        player(page, f"P.seek(P.lane.start[1] + {fraction} * P.lane.rounds[1].total)")
+        seen.append(data(page, "phase"))
+    assert seen == ["draft", "verify", "done"]
+
+
+def test_slow_motion_plays_one_round(stub_server, visit):
+    page = visit(stub_server)
+    player(page, "P.seek(P.run.byId.get('glance').end[4])")
+    page.click("[data-action=slow]")
+    assert data(page, "playing") == "1"
+    page.wait_for_selector(f"{ROOT}[data-phase=verify]")
+    page.wait_for_selector(f"{ROOT}[data-playing='']")
+    assert data(page, "round") == "4" and data(page, "phase") == "done"
+
+
+def contrast(page, selector: str) -> float:
+    """Contrast of an element's text against the nearest painted background."""
+    return page.eval_on_selector(
+        selector,
+        """element => {
+          const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+          const linear = (v) => v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+          const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+          const painted = (e) => parse(getComputedStyle(e).backgroundColor);
+          let back = element;
+          while (back.parentElement && (painted(back)[3] ?? 1) < 1) back = back.parentElement;
+          const a = light(parse(getComputedStyle(element).color)), b = light(painted(back));
+          return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        }""",
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_contrast(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    for selector in (".gl-versus", ".gl-stats dt", ".gl-badge", ".gl-good", ".gl-hint", ".gl-legend li", ".gl-say",
+                     ".gl-question", ".gl-play", ".gl-tabs button", ".gl-foot", "#status .gl-status"):  # fmt: skip
+        assert contrast(page, selector) >= 4.5, selector
+
+
+def test_dark_theme_reaches_the_figures(stub_server, visit):
+    colours = []
+    for theme in ("light", "dark"):
+        page = visit(stub_server, theme=theme)
+        colours.append(player(page, "[P.parts.plot.layout.font.color, P.timeline.plot.layout.font.color]"))
+    assert colours[0] != colours[1] and len(set(colours[0])) == 1
+    page.evaluate("document.body.classList.remove('dark')")
+    page.wait_for_function(
+        "c => document.querySelector('#view .gl-root').player.parts.plot.layout.font.color === c", arg=colours[0][0]
+    )
+
+
+def test_phone(stub_server, visit):
+    page = visit(stub_server, width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tree = page.locator(".gl-tree")
+    assert tree.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert page.is_visible("#go") and page.is_visible("#stop")
+    for name in ("first", "previous", "play", "next", "last"):
+        box = page.locator(f"[data-action={name}]").first.bounding_box()
+        assert box["height"] >= 44 and box["width"] >= 44, name
+    player(page, "P.play(true)")
+    player(page, "P.seek(200)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
