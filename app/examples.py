@@ -19,10 +19,15 @@ class Example:
     trace: str
 
 
+def _order(path: Path) -> tuple[str, str]:
+    family, _, number = path.stem.partition("-")
+    return number, family
+
+
 def shipped(folder: Path = FOLDER) -> tuple[Example, ...]:
-    """Every `name.ndjson` of the folder that has its `name.png`, in the order of their names."""
+    """Every `family-number.ndjson` of the folder that has its picture: one of each family first, then the seconds."""
     found = []
-    for path in sorted(folder.glob("*.ndjson")):
+    for path in sorted(folder.glob("*.ndjson"), key=_order):
         image = path.with_suffix(".png")
         if image.exists():
             text = path.read_text(encoding="utf-8")

@@ -211,7 +211,7 @@ def _endpoint() -> None:
     image, text = gr.File(visible=False), gr.Textbox(visible=False)
     numbers = [gr.Number(value, visible=False) for value in (1, 256, 31, 0, 0)]
     gr.Button(visible=False).click(
-        compare, [image, text, *numbers], gr.Textbox(visible=False),
+        compare, [image, text, *numbers], gr.Textbox(label="trace", visible=False),
         api_name="compare", concurrency_id="model", concurrency_limit=1,
     )  # fmt: skip
 

@@ -1,0 +1,227 @@
+"""A run as the app shows it, without a page: statuses, stops, failures, settings, the background load."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from app import run
+from app.examples import shipped
+from app.models import Models
+from app.replay import PLOTLY, SCRIPTS, STYLE
+from glance import trace
+from glance.errors import BadCheckpoint, BadInput
+from tests.app import fake
+
+SETTINGS = run.settings_from(128, 31, 0, 0)
+
+
+class Engine:
+    """Yields given lines; notes when they are closed."""
+
+    def __init__(self, lines=(), seconds=0.0):
+        self.lines, self.seconds, self.closed = lines, seconds, False
+
+    def prompt(self, image, question):
+        return question
+
+    def seen(self, image):
+        return image.resize((64, 64))
+
+    def race(self, prompt, settings, stopped):
+        try:
+            for line in self.lines:
+                if isinstance(line, Exception):
+                    raise line
+                time.sleep(self.seconds)
+                yield line
+        finally:
+            self.closed = True
+
+
+@pytest.fixture
+def picture(tmp_path) -> str:
+    path = tmp_path / "a.png"
+    Image.new("RGB", (80, 60)).save(path)
+    return str(path)
+
+
+def decode(engine, path, question="What is it?", **arguments):
+    return run.decode(Models(lambda: engine), path, 1, question, SETTINGS, **arguments)
+
+
+def test_a_run_from_end_to_end(picture):
+    lines = fake.lines()
+    updates = list(decode(Engine(lines, 0.001), picture))
+    assert next(u for u in updates if u.seen).seen.size == (64, 64)
+    assert updates[-1].trace == "".join(lines)
+    assert "same bytes" in updates[-1].status
+    texts = [u.trace for u in updates if u.trace]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
+    assert all(text.endswith("\n") for text in texts)
+    assert not any(u.warning for u in updates)
+
+
+def test_loading_is_told_at_once(picture):
+    def load():
+        time.sleep(0.3)
+        return Engine(fake.lines())
+
+    updates = run.decode(Models(load), picture, 1, "What?", SETTINGS)
+    started = time.monotonic()
+    assert next(updates).status.startswith("Loading the model") and time.monotonic() - started < 0.2
+    assert "same bytes" in list(updates)[-1].status
+
+
+def test_updates_are_rare_enough(picture):
+    started = time.monotonic()
+    texts = [u for u in decode(Engine(fake.lines(), 0.005), picture) if u.trace]
+    assert len(texts) <= (time.monotonic() - started) / run.UPDATE_SECONDS + 3
+
+
+def test_closing_ends_the_lines(picture):
+    engine = Engine(fake.lines(), 0.2)
+    updates = decode(engine, picture)
+    next(u for u in updates if u.trace)
+    updates.close()
+    assert engine.closed
+
+
+def test_stopped_before_it_began(picture):
+    engine = Engine(fake.lines())
+    updates = list(decode(engine, picture, stopped=lambda: True))
+    assert updates[-1].status == "Stopped before the run began." and not engine.closed
+
+
+def test_a_difference_is_told(picture):
+    assert "not every lane" in list(decode(Engine(fake.lines(differs=True)), picture))[-1].status
+
+
+def test_a_failure_keeps_the_part(picture):
+    lines = fake.lines()
+    last = list(decode(Engine([*lines[:20], RuntimeError("secret path")]), picture))[-1]
+    assert last.warning and last.trace == "".join(lines[:20])
+    assert "RuntimeError" in last.status and "secret" not in last.status
+
+
+@pytest.mark.parametrize("question", ["", "  \n", None])
+def test_empty_question(picture, question):
+    (update,) = decode(Engine(), picture, question)
+    assert update.warning and "question is empty" in update.status and update.trace is None
+
+
+def test_no_picture():
+    (update,) = decode(Engine(), None)
+    assert update.warning and "choose an image or a PDF" in update.status
+
+
+def test_a_refusing_engine(picture):
+    def refuse(image, question):
+        raise BadInput("No.")
+
+    engine = Engine()
+    engine.prompt = refuse
+    assert list(decode(engine, picture))[-1] == run.Update("No.", warning=True)
+
+
+def test_models_that_do_not_load(picture):
+    calls = []
+
+    def load():
+        calls.append(1)
+        raise BadCheckpoint("The head lacks a tensor.")
+
+    models = Models(load)
+    for tries in (1, 2):  # a second run tries again
+        updates = list(run.decode(models, picture, 1, "What?", SETTINGS))
+        assert updates[-1].status == "The head lacks a tensor." and updates[-1].warning
+        assert len(calls) >= tries
+
+
+def test_models_load_once():
+    calls = []
+
+    def load():
+        calls.append(1)
+        time.sleep(0.05)
+        return Engine()
+
+    models = Models(load)
+    assert not models.ready
+    threads = [threading.Thread(target=models.get) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert models.ready and len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ((None, 31, 0, 0), "New tokens"), ((0, 31, 0, 0), "New tokens"), ((7.5, 31, 0, 0), "New tokens"),
+        ((10**9, 31, 0, 0), "New tokens"), ((float("nan"), 31, 0, 0), "New tokens"), ((float("inf"), 31, 0, 0), "New"),
+        ((64, -1, 0, 0), "Budget"), ((64, "many", 0, 0), "Budget"), ((64, 31, None, 0), "Temperature"),
+        ((64, 31, float("nan"), 0), "Temperature"), ((64, 31, 9, 0), "Temperature"), ((64, 31, 0, -1), "Seed"),
+    ],
+)  # fmt: skip
+def test_odd_settings_get_a_sentence(values, word):
+    with pytest.raises(BadInput, match=rf"^{word}.*\.$"):
+        run.settings_from(*values)
+
+
+def test_numbers_as_text_are_read():
+    assert run.settings_from("7", 8.0, "0.5", 1) == {"max_new_tokens": 7, "budget": 8, "temperature": 0.5, "seed": 1}
+
+
+def test_stops():
+    stops = run.Stops()
+    flag = stops.arm("a")
+    stops.press("b")
+    assert not flag.is_set()
+    stops.press("a")
+    assert flag.is_set() and stops.flag("a") is flag
+    assert not stops.arm("a").is_set()
+    stops.drop("a")
+    stops.drop("a")
+
+
+def test_examples_of_a_folder(tmp_path):
+    for name in ("signs-1", "charts-2", "charts-1"):
+        (tmp_path / f"{name}.ndjson").write_text("".join(fake.lines(question=name)), encoding="utf-8")
+        Image.new("RGB", (64, 64)).save(tmp_path / f"{name}.png")
+    (tmp_path / "lonely-1.ndjson").write_text("no picture")
+    assert [e.question for e in shipped(tmp_path)] == ["charts-1", "signs-1", "charts-2"]
+    assert shipped(tmp_path / "missing") == ()
+
+
+def test_shipped_examples_are_real_traces():
+    for example in shipped():
+        read = trace.read(example.trace)
+        assert read.header.provenance.get("torch"), f"{example.name} was not recorded by the engine"
+        assert all(lane.end for lane in read.lanes)
+
+
+def test_the_page_waits_for_no_model():
+    code = "import sys, app.main; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    root = Path(run.__file__).parents[1]
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True).strip() == "[]"
+
+
+def test_the_player_is_complete_and_fetches_nothing():
+    assert PLOTLY.exists() and PLOTLY.with_name("plotly-basic.LICENSE.txt").exists()
+    for path in (*SCRIPTS, STYLE):
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http" not in text and "innerHTML" not in text and "eval(" not in text, path.name
+
+
+def test_made_up_runs_are_valid():
+    text = "".join(fake.lines())
+    assert trace.write(trace.read(text)).count("\n") == text.count("\n")
+    assert json.loads(text.splitlines()[0])["kind"] == "header"
