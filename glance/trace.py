@@ -8,10 +8,13 @@ closing line a lane. The app streams these lines, a file holds them, the player 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
 
@@ -220,7 +223,7 @@ def _encode_piece(piece: bytes) -> str | dict[str, list[int]]:
 
 
 def _decode_piece(piece: Any) -> bytes:
-    return bytes(piece["bytes"]) if isinstance(piece, dict) else piece.encode("utf-8")
+    return bytes(list(piece["bytes"])) if isinstance(piece, dict) else piece.encode("utf-8")
 
 
 def line(record: Header | Round | LaneEnd, pieces: Mapping[int, bytes] | None = None) -> str:
@@ -232,13 +235,44 @@ def line(record: Header | Round | LaneEnd, pieces: Mapping[int, bytes] | None = 
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+_hints = cache(get_type_hints)
+
+
 def _build(cls: type, data: Mapping[str, Any], where: str) -> Any:
-    names = [f.name for f in fields(cls)]
-    required = [f.name for f in fields(cls) if f.name not in ("note", "index", "expected", "got", "margin", "sentence")]
-    missing = [n for n in (names if cls is Round else required) if n not in data]
+    """The record of a JSON object; its fields' annotations say what is taken."""
+    hints = _hints(cls)
+    missing = [f.name for f in fields(cls) if f.name not in data and f.default is MISSING]
     if missing:
         raise TraceError(f"{where} lacks {missing[0]!r}; record the run again.")
-    return cls(**{n: tuple(data[n]) if isinstance(data[n], list) else data[n] for n in names if n in data})
+    return cls(**{n: _value(hints[n], data[n], f"{where}: {n!r}") for n in hints if n in data})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A JSON value as its annotation wants it: lists become tuples, objects become records.
+
+    Raises:
+        TraceError: a value of another type, or a whole number that JavaScript cannot hold.
+    """
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    if kind is UnionType:  # X | None
+        return None if value is None else _value(args[0], value, where)
+    if kind is tuple and isinstance(value, list):
+        return tuple(_value(args[0], v, where) for v in value)
+    if kind is Mapping and isinstance(value, dict):
+        return {k: _value(args[1], v, where) for k, v in value.items()}
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _build(kind, value, where)
+    number = type(value) is int and abs(value) <= 2**53
+    if kind is Any or (number if kind is int else type(value) is kind or (kind is float and number)):
+        return value
+    raise TraceError(f"{where} has a value of the wrong kind; the file is damaged.")
 
 
 def _check(rnd: Round, where: str) -> None:
@@ -247,8 +281,20 @@ def _check(rnd: Round, where: str) -> None:
         raise TraceError(f"{where} has tree arrays of different lengths; the file is damaged.")
     if any(not -1 <= p < i for i, p in enumerate(rnd.parents)):
         raise TraceError(f"{where} has a child before its parent; the file is damaged.")
+    if any(d != (1 if p < 0 else rnd.depths[p] + 1) for p, d in zip(rnd.parents, rnd.depths, strict=True)):
+        raise TraceError(f"{where} has depths that do not fit its parents; the file is damaged.")
     if any(not 0 <= a < n for a in rnd.accepted):
         raise TraceError(f"{where} accepts a node that is not in its tree; the file is damaged.")
+
+
+def _lanes(header: Header) -> list[str]:
+    """The ids of the lanes that a header names."""
+    if any(key not in lane for lane in header.lanes for key in ("id", "name", "drafter")):
+        raise TraceError("The header describes a lane without id, name or drafter; record the run again.")
+    ids = [lane["id"] for lane in header.lanes]
+    if not ids or len(set(ids)) < len(ids):
+        raise TraceError("The header must name lanes, each once; the file is damaged.")
+    return ids
 
 
 def read(text: str) -> Trace:
@@ -266,31 +312,32 @@ def read(text: str) -> Trace:
         if not raw:
             continue
         try:
-            data = json.loads(raw)
+            data = json.loads(raw, parse_float=_finite, parse_constant=_finite)
             kind = data.get("kind")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise TraceError(f"{where} is not a JSON object; choose a trace saved by this app.") from None
         if (number == 1) != (kind == "header"):
             raise TraceError("This is not a GLANCE trace: its first line, and only that, must be a header.")
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise TraceError(f"{where} is of the unknown kind {kind!r}; the file may come from a newer version.")
-        pieces.update({int(i): _decode_piece(p) for i, p in data.get("pieces", {}).items()})
+        try:
+            pieces.update({int(i): _decode_piece(p) for i, p in data.get("pieces", {}).items()})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise TraceError(f"{where} has a token without readable bytes; the file is damaged.") from None
         if kind == "header":
             if data.get("schema") != SCHEMA:
                 raise TraceError(f"The trace has schema {data.get('schema')!r}; this version reads schema {SCHEMA}.")
             header = _build(Header, data, where)
-            rounds = {lane["id"]: [] for lane in header.lanes}
+            rounds = {lane: [] for lane in _lanes(header)}
             continue
-        if data.get("lane") not in rounds:
-            raise TraceError(f"{where} belongs to the lane {data.get('lane')!r}, which the header does not name.")
+        record = _build(_KINDS[kind], data, where)
+        if record.lane not in rounds:
+            raise TraceError(f"{where} belongs to the lane {record.lane!r}, which the header does not name.")
         if kind == "round":
-            rnd = _build(Round, data, where)
-            _check(rnd, where)
-            rounds[rnd.lane].append(rnd)
+            _check(record, where)
+            rounds[record.lane].append(record)
         else:
-            data["summary"] = _build(Summary, data["summary"], where)
-            data["identity"] = _build(Identity, data["identity"], where)
-            ends[data["lane"]] = _build(LaneEnd, data, where)
+            ends[record.lane] = record
     if header is None:
         raise TraceError("The trace is empty; choose a file saved by this app.")
     lanes = tuple(Lane(i, tuple(r), ends.get(i)) for i, r in rounds.items())
@@ -312,4 +359,7 @@ def save(trace: Trace, path: str | Path) -> None:
 
 def load(path: str | Path) -> Trace:
     """Read a trace from a file; raises `TraceError` as `read` does."""
-    return read(Path(path).read_text(encoding="utf-8"))
+    try:
+        return read(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise TraceError("The file is not text; choose a trace saved by this app.") from None

@@ -74,6 +74,9 @@ def change(text: str, which: str, **values: object) -> str:
     return "".join(json.dumps(x) + "\n" for x in lines)
 
 
+CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, -1]}  # a node and its child
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -93,12 +96,55 @@ def change(text: str, which: str, **values: object) -> str:
             "before its parent",
         ),
         (lambda t: change(t, "round", accepted=[999]), "not in its tree"),
+        (lambda t: change(t, "round", **CHILD, depths=[1, 1], accepted=[]), "depths"),
+        (lambda t: change(t, "round", margin=float("nan")), "not a JSON object"),
+        (lambda t: change(t, "round", root=2**60), "'root' has a value of the wrong kind"),
+        (lambda t: change(t, "header", lanes=[]), "name lanes"),
+        (lambda t: change(t, "header", lanes=[{"id": "glance", "name": "GLANCE"}]), "drafter"),
+        (lambda t: change(t, "header", pieces={"1": {"bytes": 10**12}}), "readable bytes"),
+        (lambda t: "[" * 100_000 + "\n", "not a JSON object"),
     ],
 )
 def test_damage_is_named_in_one_sentence(text, damage, message):
     with pytest.raises(trace.TraceError, match=message) as refused:
         trace.read(damage(text))
     assert "\n" not in str(refused.value)
+
+
+HOSTILE = (None, True, -1, 10**400, 1e308, "", "\ud800", [], [[]], [None], ["x"], {}, {"x": {}}, {"bytes": [300]})
+
+
+def places(value, path=()):
+    """The path of every value inside a JSON value; of a list, of its first entry only."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, part in inside:
+        yield (*path, key)
+        yield from places(part, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["header", "round", "end"])
+def test_any_value_anywhere_is_read_or_refused_with_one_sentence(text, kind):
+    lines = text.split("\n")[:-1]
+    refusals = []
+    number = next(i for i, raw in enumerate(lines) if f'"kind":"{kind}"' in raw and '"tokens":[]' not in raw)
+    for path in places(json.loads(lines[number])):
+        for value in HOSTILE:
+            data = json.loads(lines[number])
+            at = data
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            try:
+                trace.read("\n".join([*lines[:number], json.dumps(data), *lines[number + 1 :], ""]))
+            except trace.TraceError as error:
+                refusals.append(str(error))
+    assert refusals and not any("\n" in refusal for refusal in refusals)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "t.ndjson").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(trace.TraceError, match="not text"):
+        trace.load(tmp_path / "t.ndjson")
 
 
 def test_a_piece_that_is_no_text_by_itself_keeps_its_bytes():
