@@ -1,0 +1,51 @@
+"""Which drawn character does an answer's character copy?"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from glance.synth import Glyphs
+
+Place = tuple[int, int]  # (drawn string, character)
+
+
+def _starts(text: str) -> list[int]:
+    """Indices at which a word or a run of digits begins."""
+    return [
+        i for i, c in enumerate(text) if not c.isspace() and (i == 0 or not (text[i - 1].isalnum() and c.isalnum()))
+    ]
+
+
+def copied_from(answer: str, glyphs: Sequence[Glyphs]) -> list[Place | None]:
+    """For every character of `answer`, the drawn character that it copies, or None.
+
+    At each word of the answer the longest run of equal characters wins; of equally long ones the first not yet
+    used. Shorter than two characters counts only where a whole drawn word is one character long.
+    """
+    origin: list[Place | None] = [None] * len(answer)
+    starts: dict[str, list[Place]] = defaultdict(list)
+    for s, glyph in enumerate(glyphs):
+        for i in _starts(glyph.text):
+            starts[glyph.text[i]].append((s, i))
+    used: set[Place] = set()
+    done = 0
+    for at in _starts(answer):
+        if at < done:
+            continue
+        best, length = None, 0
+        for s, i in starts.get(answer[at], ()):
+            text, run = glyphs[s].text, 0
+            while i + run < len(text) and at + run < len(answer) and text[i + run] == answer[at + run]:
+                run += 1
+            if i + run < len(text) and text[i + run].isalnum() and text[i + run - 1].isalnum():
+                continue  # ends inside a drawn word
+            if run < 2 and not answer[at].isalnum():
+                continue  # a lone mark is the answer's own
+            if run > length or (run == length and best in used and (s, i) not in used):
+                best, length = (s, i), run
+        if best is None:
+            continue
+        used.add(best)
+        for k in range(length):
+            origin[at + k] = (best[0], best[1] + k)
+        done = at + length
+    return origin

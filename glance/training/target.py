@@ -1,0 +1,224 @@
+"""Trains the embedded target: `train_target(recipe, out)`."""
+
+import csv
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from glance.synth import Sample
+from glance.training.architecture import build_image_processor, build_target, save_target
+from glance.training.batch import Batch, Encoder, draw_pool
+from glance.training.dense import DenseHead, dense_labels
+from glance.training.forward import TargetForward
+from glance.training.guided import guided_loss
+from glance.training.muon import Muon
+from glance.training.recipe import TargetRecipe, as_dict
+from glance.training.schedule import Progress, Schedule
+from glance.training.tokenizer import build_tokenizer
+
+POOL = 4  # batches drawn at once and sorted by length
+COLUMNS = (
+    "step",
+    "stage",
+    "seconds",
+    "images",
+    "level",
+    "rate",
+    "loss",
+    "answer_loss",
+    "answer_accuracy",
+    "copy_accuracy",
+    "pointer_accuracy",
+    "dense_accuracy",
+)
+_STATE = "state.pt"
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Scalars of one step; nan where a stage has none. `copy` is accuracy on tokens that are drawn in the image."""
+
+    loss: float
+    answer_loss: float = float("nan")
+    answer: float = float("nan")
+    copy: float = float("nan")
+    pointer: float = float("nan")
+    dense: float = float("nan")
+
+
+class TargetTrainer:
+    """A target, its optimizers and its schedule."""
+
+    def __init__(self, recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, minutes: float | None = None) -> None:
+        self.recipe, self.tokenizer = recipe, tokenizer
+        self.processor = build_image_processor(recipe.shape)
+        self.model = build_target(recipe.shape, tokenizer, recipe.seed).train()
+        self.dense = nn.ModuleList(DenseHead(recipe.shape.hidden) for _ in range(1 + len(recipe.shape.deepstack)))
+        self.encoder = Encoder(tokenizer, self.processor, recipe.shape)
+        self.run_layers = TargetForward(self.model, recipe.compile)
+        self.schedule = Schedule(recipe.stages, minutes)
+        self.pool: list[list[Sample]] = []
+        self._make_optimizers()
+
+    def _make_optimizers(self) -> None:
+        matrices, others = [], list(self.dense.parameters())
+        for name, p in self.model.named_parameters():
+            is_matrix = p.ndim == 2 and "embed" not in name and "lm_head" not in name
+            (matrices if is_matrix else others).append(p)
+        recipe = self.recipe
+        self.optimizers = (
+            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay),
+            torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=0.0),
+        )
+
+    # ---- one step -------------------------------------------------------------------------------------------------
+
+    def next_batch(self) -> Batch:
+        progress, recipe = self.schedule.progress, self.recipe
+        if not self.pool or progress.step % POOL == 0:
+            seed = f"{recipe.seed}/{progress.stage}/{progress.step // POOL}"
+            self.pool = draw_pool(recipe.families, recipe.batch, POOL, seed, "train", self.schedule.level)
+        return self.encoder(self.pool[progress.step % POOL])
+
+    def losses(self, batch: Batch) -> tuple[Tensor, StepResult]:
+        stage, loss, found = self.schedule.stage, torch.zeros(()), {}
+        with torch.set_grad_enabled(stage.vision):
+            features, deep = self.run_layers.see(batch.pixels, batch.grid)
+        if stage.dense_weight:
+            labels = dense_labels(batch.samples, batch.pixels, self.recipe.shape)
+            weights = (1.0, *(0.3 for _ in deep))
+            for weight, head, stream in zip(weights, self.dense, (features, *deep), strict=True):
+                part, accuracy = head(stream.flatten(0, 1), labels)
+                loss = loss + stage.dense_weight * weight * part
+                found.setdefault("dense", accuracy.item())
+        if stage.text:
+            guide = self.schedule.guide_weight
+            taps = self.recipe.guided_layers if guide else ()
+            states, tapped, rope = self.run_layers.read(batch.ids, batch.positions, batch.first, (features, deep), taps)
+            answered = batch.labels >= 0
+            logits, target = self.model.lm_head(states[answered]), batch.labels[answered]
+            answer_loss = F.cross_entropy(logits, target)
+            loss = loss + answer_loss
+            right, copied = logits.argmax(-1) == target, batch.pointers[answered] >= 0
+            found |= {
+                "answer_loss": answer_loss.item(),
+                "answer": right.float().mean().item(),
+                "copy": right[copied].float().mean().item(),
+            }
+            if guide:
+                layers = self.model.model.language_model.layers
+                pull, hit = guided_loss(layers, tapped, rope, batch.pointers)
+                loss = loss + guide * pull
+                found["pointer"] = hit.item()
+        return loss, StepResult(loss.item(), **found)
+
+    def step(self) -> tuple[StepResult, bool]:
+        """One optimizer step; returns its scalars and whether it ended a stage."""
+        schedule, recipe = self.schedule, self.recipe
+        self.model.model.visual.requires_grad_(schedule.stage.vision)
+        warm = min(1.0, (schedule.progress.total_steps + 1) / recipe.warmup)
+        for optimizer, rate in zip(self.optimizers, (recipe.muon_rate, recipe.adam_rate), strict=True):
+            optimizer.param_groups[0]["lr"] = rate * warm * schedule.rate
+        loss, result = self.losses(self.next_batch())
+        loss.backward()
+        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.dense.parameters()], recipe.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        return result, schedule.advance()
+
+    # ---- checkpoints ----------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        state = {
+            "recipe": as_dict(self.recipe),
+            "model": self.model.state_dict(),
+            "dense": self.dense.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "progress": asdict(self.schedule.progress),
+        }
+        torch.save(state, folder / "state.tmp")
+        (folder / "state.tmp").replace(folder / _STATE)
+
+    def load(self, folder: Path) -> None:
+        state = torch.load(folder / _STATE, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.dense.load_state_dict(state["dense"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.schedule.progress = Progress(**state["progress"])
+
+
+def train_target(
+    recipe: TargetRecipe,
+    out: Path,
+    minutes: float | None = None,
+    save_every: int = 200,
+    log_every: int = 20,
+    quiet: bool = False,
+) -> Path:
+    """Train, or go on with the run that `out` holds, and save the target in `out/target`.
+
+    Args:
+        out: folder of the run: `state.pt` (to resume), `curve.csv`, `recipe.json`, and the finished `target/`.
+        minutes: fit the run to this much time instead of the recipe's steps.
+
+    Returns:
+        The folder of the finished target.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = build_tokenizer(recipe.shape.vocabulary)
+    trainer = TargetTrainer(recipe, tokenizer, minutes)
+    schedule, curve = trainer.schedule, out / "curve.csv"
+    if (out / _STATE).exists():
+        trainer.load(out)
+    else:
+        curve.write_text(",".join(COLUMNS) + "\n")
+    (out / "recipe.json").write_text(json.dumps({**as_dict(recipe), "minutes": minutes}, indent=1))
+    schedule.start()
+    recent: list[StepResult] = []
+    bar = tqdm(total=1000, initial=int(1000 * schedule.overall), disable=quiet, mininterval=10, unit="‰")
+    while not schedule.done:
+        name = schedule.stage.name
+        result, ended = trainer.step()
+        recent.append(result)
+        progress = schedule.progress
+        if progress.total_steps % log_every == 0 or ended:
+            row = _row(name, trainer, recent)
+            with curve.open("a", newline="") as file:
+                csv.writer(file).writerow(row)
+            shown = zip(COLUMNS, row, strict=True)
+            bar.set_postfix_str(" ".join(f"{key[:12]}={value}" for key, value in shown if value != "nan"))
+            recent = []
+        bar.update(int(1000 * schedule.overall) - bar.n)
+        if progress.total_steps % save_every == 0 or ended:
+            trainer.save(out)
+    bar.close()
+    save_target(trainer.model, tokenizer, trainer.processor, out / "target")
+    return out / "target"
+
+
+def _row(stage: str, trainer: TargetTrainer, recent: list[StepResult]) -> list[str]:
+    """One line of the curve: means over the steps since the last line."""
+    progress, schedule = trainer.schedule.progress, trainer.schedule
+    level, rate = (0.0, 0.0) if schedule.done else (schedule.level, schedule.rate)
+
+    def mean(name: str) -> str:
+        values = torch.tensor([getattr(result, name) for result in recent])
+        return f"{values.nanmean().item():.4f}"
+
+    return [
+        str(progress.total_steps),
+        stage,
+        f"{progress.seconds:.0f}",
+        str(progress.total_steps * trainer.recipe.batch),
+        f"{level:.3f}",
+        f"{rate:.3f}",
+        *(mean(name) for name in ("loss", "answer_loss", "answer", "copy", "pointer", "dense")),
+    ]
