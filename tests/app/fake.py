@@ -65,6 +65,7 @@ def tree(rng: random.Random, truth: Sequence[int], other: Sequence[int], budget:
         follows = node < 0 or on_path[node]
         rest, drafts = 1.0, rng.sample(list(other), rng.choice((1, 2, 3)))
         if follows and at < len(truth) and rng.random() < hit:
+            drafts = [token for token in drafts if token != truth[at]]
             drafts.insert(0 if rng.random() < 0.8 else 1, truth[at])
         for token in drafts:
             if len(tokens) >= budget:
