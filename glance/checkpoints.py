@@ -19,6 +19,7 @@ from transformers import (
     AutoTokenizer,
     BaseImageProcessor,
     PreTrainedTokenizerBase,
+    Qwen3VLConfig,
     Qwen3VLForConditionalGeneration,
 )
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -45,6 +46,19 @@ _EAGLE3_KEYS = _COMMON_KEYS | {
 }  # fmt: skip
 _EAGLE_KEYS = {"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"}
 
+# What the values that are read must be; null stands for "not given" everywhere.
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        """
+        hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
+        max_position_embeddings vocab_size draft_vocab_size block_size num_target_layers
+        """.split(),  # noqa: SIM905
+        (int,),
+    ),
+    **dict.fromkeys(("rms_norm_eps", "rope_theta"), (int, float)),
+    **dict.fromkeys(("dflash_config", "eagle_config", "rope_scaling", "rope_parameters"), (dict,)),
+    **dict.fromkeys(("layer_types", "target_layer_ids", "eagle_aux_hidden_state_layer_ids"), (list,)),
+}
 
 Head = TypeVar("Head", bound=nn.Module)
 
@@ -62,15 +76,20 @@ def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: 
     """Load a Qwen3-VL target from a folder or a hub id.
 
     Raises:
-        BadCheckpoint: no such folder, or not a Qwen3-VL.
+        BadCheckpoint: no such folder, not a Qwen3-VL, or damaged or incomplete files.
     """
     try:
+        kind = Qwen3VLConfig.get_config_dict(folder)[0]["model_type"]
+        if kind != Qwen3VLConfig.model_type:
+            raise BadCheckpoint(f"The target {folder} is of the type {kind!r}; only Qwen3-VL is supported.")
         model, report = Qwen3VLForConditionalGeneration.from_pretrained(
             folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
         )
         tokenizer = AutoTokenizer.from_pretrained(folder)
         image_processor = Qwen2VLImageProcessorPil.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
+    except BadCheckpoint:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}.") from error
     if report["missing_keys"]:
@@ -86,8 +105,8 @@ def load_block_head(folder: str | Path, target: TargetParts) -> BlockHead:
             than the target's, or a mask id that is a token of real text.
     """
     raw = _config(folder, _BLOCK_KEYS)
-    inner = raw.get("dflash_config", {})
-    _refuse_unknown(inner, _DFLASH_KEYS, f"dflash_config of {folder}")
+    inner = raw.get("dflash_config") or {}
+    _check_keys(inner, _DFLASH_KEYS, f"dflash_config of {folder}")
     block_size = raw.get("block_size", inner.get("block_size"))
     config = BlockConfig(
         **_geometry(raw, folder),
@@ -96,20 +115,22 @@ def load_block_head(folder: str | Path, target: TargetParts) -> BlockHead:
         mask_token_id=_need(inner, "mask_token_id", folder),
         target_layer_ids=tuple(_need(inner, "target_layer_ids", folder)),
     )
-    if set(raw.get("layer_types", ())) - {"full_attention"}:
+    if any(kind != "full_attention" for kind in raw.get("layer_types") or ()) or raw.get("use_sliding_window"):
         raise BadCheckpoint(f"The head {folder} mixes attention types; only full attention is supported.")
     if config.block_size < 2:
         raise BadCheckpoint(f"The head {folder} has blocks of {config.block_size}; at least 2 slots are needed.")
     text = target.model.config.text_config
     _check_layers(config.target_layer_ids, text.num_hidden_layers, folder)
-    declared = raw.get("num_target_layers", text.num_hidden_layers)
+    declared = raw.get("num_target_layers") or text.num_hidden_layers
     if declared != text.num_hidden_layers:
         raise BadCheckpoint(
             f"The head {folder} was made for a target of {declared} layers, and this one has {text.num_hidden_layers}."
         )
     _check_width(config.hidden_size, text.hidden_size, folder)
     _check_mask(config.mask_token_id, target, folder)
-    return _fill(BlockHead(config), _tensors(folder), folder, target)
+    with torch.device("meta"):
+        head = BlockHead(config)
+    return _fill(head, _tensors(folder), folder, target)
 
 
 def load_eagle3_head(folder: str | Path, target: TargetParts) -> Eagle3Head:
@@ -120,8 +141,8 @@ def load_eagle3_head(folder: str | Path, target: TargetParts) -> Eagle3Head:
             offsets.
     """
     raw = _config(folder, _EAGLE3_KEYS)
-    inner = raw.get("eagle_config", {})
-    _refuse_unknown(inner, _EAGLE_KEYS, f"eagle_config of {folder}")
+    inner = raw.get("eagle_config") or {}
+    _check_keys(inner, _EAGLE_KEYS, f"eagle_config of {folder}")
     if raw.get("num_hidden_layers", 1) != 1:
         raise BadCheckpoint(f"The head {folder} has {raw['num_hidden_layers']} layers; an EAGLE-3 head has one.")
     text = target.model.config.text_config
@@ -141,7 +162,9 @@ def load_eagle3_head(folder: str | Path, target: TargetParts) -> Eagle3Head:
     tensors = _tensors(folder)
     tensors = {name.replace("layers.0.", "midlayer.", 1): t for name, t in tensors.items()}
     tensors.setdefault("embed_tokens.weight", target.model.get_input_embeddings().weight.detach())
-    head = _fill(Eagle3Head(config), tensors, folder, target)
+    with torch.device("meta"):
+        head = Eagle3Head(config)
+    head = _fill(head, tensors, folder, target)
     reached = torch.arange(config.draft_vocab_size, device=head.d2t.device) + head.d2t
     if not torch.equal(reached, head.t2d.nonzero()[:, 0]):
         raise BadCheckpoint(
@@ -160,14 +183,20 @@ def _config(folder: str | Path, known: frozenset[str]) -> dict[str, Any]:
         raise BadCheckpoint(f"There is no config.json in {folder}; give the folder of a draft head.") from None
     except ValueError:
         raise BadCheckpoint(f"The config.json in {folder} is not JSON.") from None
-    _refuse_unknown(raw, known, f"config.json of {folder}")
+    if not isinstance(raw, dict):
+        raise BadCheckpoint(f"The config.json in {folder} is not a JSON object.")
+    _check_keys(raw, known, f"config.json of {folder}")
     return raw
 
 
-def _refuse_unknown(raw: Mapping[str, Any], known: frozenset[str] | set[str], where: str) -> None:
+def _check_keys(raw: Mapping[str, Any], known: frozenset[str] | set[str], where: str) -> None:
     unknown = sorted(set(raw) - known)
     if unknown:
         raise BadCheckpoint(f"The {where} has the unknown key {unknown[0]!r}; such a head may compute otherwise.")
+    for key, value in raw.items():
+        kinds = _KINDS.get(key)
+        if kinds and value is not None and (type(value) not in kinds or (int in kinds and not value > 0)):
+            raise BadCheckpoint(f"The {where} has the value {value!r} for {key!r}, which cannot be.")
 
 
 def _need(raw: Mapping[str, Any], key: str, folder: str | Path) -> Any:
@@ -185,21 +214,25 @@ def _geometry(raw: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
     if raw.get("attention_bias") or raw.get("hidden_act", "silu") != "silu":
         raise BadCheckpoint(f"The head {folder} uses attention biases or another activation than SiLU.")
     heads = _need(raw, "num_attention_heads", folder)
+    kv_heads = raw.get("num_key_value_heads") or heads
     hidden = _need(raw, "hidden_size", folder)
+    head_dim = raw.get("head_dim") or hidden // heads
+    if heads % kv_heads or head_dim % 2:
+        raise BadCheckpoint(f"The head {folder} has {heads} heads of {head_dim}, {kv_heads} for keys; that cannot be.")
     return {
         "hidden_size": hidden,
         "intermediate_size": _need(raw, "intermediate_size", folder),
         "num_attention_heads": heads,
-        "num_key_value_heads": raw.get("num_key_value_heads") or heads,
-        "head_dim": raw.get("head_dim") or hidden // heads,
-        "rms_norm_eps": raw.get("rms_norm_eps", 1e-6),
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+        "rms_norm_eps": raw.get("rms_norm_eps") or 1e-6,
         "rope_theta": float(raw.get("rope_theta") or _need(rope, "rope_theta", folder)),
         "max_position_embeddings": _need(raw, "max_position_embeddings", folder),
     }
 
 
 def _check_layers(ids: tuple[int, ...], depth: int, folder: str | Path) -> None:
-    if not ids or any(not 0 <= i < depth for i in ids):
+    if not ids or any(type(i) is not int or not 0 <= i < depth for i in ids):
         raise BadCheckpoint(f"The head {folder} reads the layers {list(ids)} of a target with {depth} layers.")
 
 
@@ -210,7 +243,7 @@ def _check_width(hidden: int, target_hidden: int, folder: str | Path) -> None:
 
 def _check_mask(mask_id: int, target: TargetParts, folder: str | Path) -> None:
     rows = target.model.get_input_embeddings().num_embeddings
-    if not 0 <= mask_id < rows:
+    if type(mask_id) is not int or not 0 <= mask_id < rows:
         raise BadCheckpoint(f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}.")
     token = target.tokenizer.convert_ids_to_tokens(mask_id) if mask_id < len(target.tokenizer) else None
     if token is not None and "mask" not in token.lower():
@@ -231,17 +264,25 @@ def _tensors(folder: str | Path) -> dict[str, torch.Tensor]:
 
 
 def _fill(head: Head, tensors: Mapping[str, torch.Tensor], folder: str | Path, target: TargetParts) -> Head:
-    """Put the tensors in place, in the target's dtype and on its device."""
+    """Put the tensors in place, in the target's dtype and on its device. `head` comes without storage, on "meta"."""
     wanted = head.state_dict()
-    for name in wanted:
+    for name, empty in wanted.items():
         if name not in tensors:
             raise BadCheckpoint(f"The head {folder} lacks the tensor {name}.")
-        if tensors[name].shape != wanted[name].shape:
-            have, want = (list(t.shape) for t in (tensors[name], wanted[name]))
+        tensor = tensors[name]
+        if tensor.shape != empty.shape:
+            have, want = list(tensor.shape), list(empty.shape)
             raise BadCheckpoint(f"The tensor {name} of the head {folder} has the shape {have}; its config says {want}.")
+        if tensor.is_floating_point() != empty.is_floating_point():
+            raise BadCheckpoint(
+                f"The tensor {name} of the head {folder} is {tensor.dtype}; quantized heads do not fit."
+            )
+        if not tensor.isfinite().all():
+            raise BadCheckpoint(f"The tensor {name} of the head {folder} holds numbers that are not finite.")
     unknown = sorted(set(tensors) - set(wanted))
     if unknown:
         raise BadCheckpoint(f"The head {folder} has the unknown tensor {unknown[0]}.")
-    head.load_state_dict(dict(tensors))
     weight = target.model.get_input_embeddings().weight
-    return head.to(weight.device, weight.dtype).eval().requires_grad_(False)
+    head = head.to(weight.dtype).to_empty(device=weight.device)
+    head.load_state_dict(dict(tensors))
+    return head.eval().requires_grad_(False)

@@ -68,7 +68,17 @@ BLOCK_REFUSALS = {
     "fewer layers": ({"num_hidden_layers": 1}, "unknown tensor layers.1"),
     "scaled positions": ({"rope_scaling": {"rope_type": "yarn", "factor": 4}}, "plain RoPE"),
     "sliding layers": ({"layer_types": ["full_attention", "sliding_attention"]}, "full attention"),
+    "sliding window": ({"use_sliding_window": True}, "full attention"),
     "no block size": ({"block_size": None}, "lacks 'block_size'"),
+    "no inner config": ({"dflash_config": None}, "lacks 'mask_token_id'"),
+    "a size that is text": ({"hidden_size": "32"}, "'32' for 'hidden_size'"),
+    "a size that is no whole number": ({"block_size": 8.5}, "8.5 for 'block_size'"),
+    "no heads": ({"num_attention_heads": 0}, "0 for 'num_attention_heads'"),
+    "heads that do not divide": ({"num_key_value_heads": 3}, "3 for keys"),
+    "a size beyond memory": ({"intermediate_size": 10**13}, "shape"),
+    "an inner config that is none": ({"dflash_config": 5}, "5 for 'dflash_config'"),
+    "layers that are text": ({"dflash_config": {"mask_token_id": 263, "target_layer_ids": ["1"]}}, "layers"),
+    "mask that is text": ({"dflash_config": {"mask_token_id": "263", "target_layer_ids": [1, 3]}}, "outside"),
 }
 
 
@@ -110,6 +120,34 @@ def test_a_missing_tensor_is_named(family, tmp_path, name):
         load_eagle3_head(folder, family.parts)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("fc.weight", lambda t: (100 * t).to(torch.int8), "int8"),
+        ("fc.weight", lambda t: t / 0, "not finite"),
+        ("d2t", lambda t: t.float(), "float32"),
+    ],
+)
+def test_weights_that_are_no_numbers_of_their_kind_are_refused(family, tmp_path, name, change, message):
+    folder = tiny.save_eagle3_head(family.eagle3_head, tmp_path)
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    save_file({**tensors, name: change(tensors[name])}, file)
+    with pytest.raises(BadCheckpoint, match=message):
+        load_eagle3_head(folder, family.parts)
+
+
+def test_a_head_in_shards_and_another_precision_is_read(family, tmp_path):
+    folder = tiny.save_block_head(family.block_head, tmp_path)
+    file = folder / "model.safetensors"
+    tensors = [(k, v.bfloat16()) for k, v in load_file(file).items()]
+    save_file(dict(tensors[:7]), folder / "model-00001-of-00002.safetensors")
+    save_file(dict(tensors[7:]), folder / "model-00002-of-00002.safetensors")
+    file.unlink()
+    loaded = load_block_head(folder, family.parts).state_dict()
+    assert all(torch.equal(loaded[k], v.float()) for k, v in tensors)
+
+
 def test_a_list_of_ids_is_not_taken_for_offsets(family, tmp_path):
     folder = tiny.save_eagle3_head(family.eagle3_head, tmp_path)
     file = folder / "model.safetensors"
@@ -130,9 +168,10 @@ def test_files_that_are_not_there_or_damaged(family, tmp_path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(BadCheckpoint, match=r"no \.safetensors"):
         load_block_head(folder, family.parts)
-    (folder / "config.json").write_text("{")
-    with pytest.raises(BadCheckpoint, match="not JSON"):
-        load_block_head(folder, family.parts)
+    for text, message in (("{", "not JSON"), ("[]", "not a JSON object")):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(BadCheckpoint, match=message):
+            load_block_head(folder, family.parts)
     with pytest.raises(BadCheckpoint, match="cannot be loaded"):
         load_target(tmp_path / "nowhere")
 
@@ -146,3 +185,21 @@ def test_a_target_is_read_back_with_the_same_answers(family, tmp_path):
     again = type(family)("again", loaded, family.block_head, family.eagle3_head)
     assert torch.equal(again.prompt(tiny.picture(), "What?").ids, prompt.ids)
     assert torch.equal(again.target.prefill(prompt).logits, family.target.prefill(prompt).logits)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("model.safetensors", lambda data: data[: len(data) // 2], "cannot be loaded"),
+        ("config.json", lambda data: b"[]", "cannot be loaded"),
+        ("config.json", lambda data: data.replace(b'"qwen3_vl"', b'"qwen3"'), "type 'qwen3'"),
+        ("config.json", lambda data: data.replace(b'"intermediate_size": 48', b'"intermediate_size": 64'), "be loaded"),
+    ],
+)
+def test_a_damaged_target_is_refused(family, tmp_path, file, damage, message):
+    for part in (family.parts.model, family.parts.tokenizer, family.parts.image_processor):
+        part.save_pretrained(tmp_path)
+    (tmp_path / file).write_bytes(damage((tmp_path / file).read_bytes()))
+    with pytest.raises(BadCheckpoint, match=message) as refused:
+        load_target(tmp_path)
+    assert "\n" not in str(refused.value)
