@@ -90,14 +90,14 @@ def press_stop(request: gr.Request) -> tuple[Any, str]:
 
 
 def decode(
-    path: str | None, page: Any, question: str, max_new_tokens: Any, budget: Any, temperature: Any, seed: Any,
-    request: gr.Request,
+    chosen: str | None, kept: str | None, page: Any, question: str, max_new_tokens: Any, budget: Any,
+    temperature: Any, seed: Any, request: gr.Request,
 ) -> Iterator[tuple[Any, Any, str]]:  # fmt: skip
-    """Run all lanes and stream the growing trace."""
+    """Run all lanes and stream the growing trace. A file just chosen counts before its picture is on show."""
     flag = stops.flag(request.session_hash)
     try:
         settings = run.settings_from(max_new_tokens, budget, temperature, seed)
-        for update in run.decode(models, path, page, question, settings, flag.is_set):
+        for update in run.decode(models, chosen or kept, page, question, settings, flag.is_set):
             if update.warning:
                 gr.Warning(update.status)
             yield update.trace or gr.skip(), update.seen or gr.skip(), update.status
@@ -156,7 +156,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         with gr.Row():
             with gr.Column(scale=1, min_width=270, elem_id="ask"):
                 upload = gr.File(
-                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=128,
+                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=150,
                     elem_id="upload",
                 )  # fmt: skip
                 page = gr.Number(1, label="Page", precision=0, minimum=1, visible=False, elem_id="page")
@@ -189,7 +189,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         page.input(show_page, [source, page], [seen, words], **private)
         begun = go.click(begin, None, [go, stop, words], queue=False, **private)
         ran = begun.then(
-            decode, [source, page, question, tokens, budget, temperature, seed], [view, seen, words],
+            decode, [upload, source, page, question, tokens, budget, temperature, seed], [view, seen, words],
             concurrency_id="model", concurrency_limit=1, **private,
         )  # fmt: skip
         for ended in (ran.success, ran.failure):

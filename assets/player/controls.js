@@ -56,7 +56,9 @@
     parts.table = G.el("details", { class: "gl-table" }, G.el("summary", {}, "Candidates of this round as a table"), parts.tableBody);
     const legend = G.el("ul", { class: "gl-legend", "aria-label": "Legend" },
       ...LEGEND.map(([kind, words]) => G.el("li", {}, G.el("i", { class: "gl-key gl-key-" + kind }), words)));
+    root.dataset.idle = "1";
     root.replaceChildren(
+      G.el("p", { class: "gl-idle" }, "Choose a picture, ask a question and press Run: the decoders answer here, side by side."),
       parts.about, parts.lanes, legend,
       G.el("div", { class: "gl-controls", role: "group", "aria-label": "Playback" },
         button("first", "To the start", "Home"), button("previous", "Previous round", "←"), parts.play,

@@ -91,6 +91,7 @@
       this.t = 0;
       this.treeKey = "";
       delete this.root.dataset.ready;
+      delete this.root.dataset.idle;
       this.root.dataset.run = run.header.run;
       const wanted = run.lanes.findIndex((lane) => lane.id === "glance");
       this.focus = wanted < 0 ? run.lanes.length - 1 : wanted;

@@ -29,7 +29,8 @@
     }
     const depth = Math.max(0, ...round.depths);
     const ownDepth = (tip === n ? 0 : round.depths[tip]) + 1;
-    return { row, ownRow, ownDepth, tip, rows: Math.max(1, rows), depth: Math.max(depth, ownDepth) };
+    const leaf = children.map((list) => !list.length);
+    return { row, leaf, ownRow, ownDepth, tip, rows: Math.max(1, rows), depth: Math.max(depth, ownDepth) };
   };
 
   G.rowHeight = (rows) => rows <= 22 ? 25 : rows <= 40 ? 19 : 15;
@@ -119,8 +120,10 @@
       return {
         type: "scatter", mode: "markers+text", showlegend: false, cliponaxis: false,
         x: list.map((i) => at(i)[0]), y: list.map((i) => at(i)[1]),
-        text: list.map((i) => text(round.tokens[i], bold)),
-        textposition: "top center", textfont: { family: MONO, ...font }, marker,
+        text: list.map((i) => (!bold && L.leaf[i] ? " " : "") + text(round.tokens[i], bold)),
+        // Right of a leaf its row is always empty; above a node may stand another node's label.
+        textposition: list.map((i) => !bold && L.leaf[i] ? "middle right" : "top center"),
+        textfont: { family: MONO, ...font }, marker,
         customdata: list.map((i) => [
           G.isolate(G.escape(run.label(round.tokens[i], 40))), G.fixed(q(i), 3), G.fixed(Math.exp(round.log_p[i]), 3),
           round.depths[i], i + 1, accepted.has(i) ? "accepted" : done ? "not on the target’s path" : "candidate",

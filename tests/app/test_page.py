@@ -1,6 +1,7 @@
 """The page in a real browser, on made-up runs."""
 
 import re
+import time
 
 import pytest
 from PIL import Image
@@ -152,6 +153,28 @@ def test_stop_keeps_a_playable_part(stub_server, visit):
     page.click("[data-action=first]")
     assert stat(page, "glance", 0) == "1"
     assert page.is_disabled("#stop")
+
+
+def test_a_closed_tab_frees_the_engine(stub_server, visit):
+    page = visit(stub_server)
+    ask(page, "slow, and then I leave")
+    page.wait_for_function("() => +document.querySelector('#view .gl-root').dataset.lines > 3")
+    page.close()
+    page = visit(stub_server)
+    started = time.monotonic()
+    ask(page, "Is it my turn?")
+    wait_done(page, "first")
+    assert time.monotonic() - started < 8  # the slow run would have taken twice that
+
+
+def test_run_right_after_choosing_a_file(stub_server, visit, tmp_path):
+    page = visit(stub_server)
+    path = tmp_path / "quick.png"
+    Image.new("RGB", (300, 200), "purple").save(path)
+    put(page, path)
+    ask(page, "Quick?")
+    wait_done(page, "first")
+    assert page.inner_text(".gl-question") == "Quick?"
 
 
 def test_a_failure_keeps_the_part_and_shows_no_traceback(stub_server, visit):
