@@ -95,7 +95,8 @@ class _Chooser:
         return lambda row: self._draw(logits[row])
 
     def _draw(self, logits: torch.Tensor) -> int:
-        mass = (logits.double().cpu() / self.temperature).softmax(-1).cumsum(-1)
+        logits = logits.double().cpu()
+        mass = ((logits - logits.max()) / self.temperature).softmax(-1).cumsum(-1)  # finite at any temperature
         uniform = torch.rand((), generator=self.generator, dtype=torch.float64)
         return min(int(torch.searchsorted(mass, uniform * mass[-1], right=True)), len(mass) - 1)
 
@@ -105,7 +106,8 @@ def first_token(prefill: Prefill, settings: Settings) -> int:
     return _Chooser(settings).all(prefill.logits[None])(0)
 
 
-def _clock(device: torch.device) -> float:
+def clock(device: torch.device) -> float:
+    """Milliseconds, once the device has done all that was asked of it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter() * 1e3
@@ -135,18 +137,18 @@ class Decoding:
             return
         capacity = prompt.length + settings.max_new_tokens + settings.budget + 1
         cache = self.prefill.cache.fork(capacity)
-        start = _clock(device)
+        start = clock(device)
         self.drafter.begin(Step(prompt.ids[0], 0, self.prefill.states, root), capacity)
-        self.begin_ms = _clock(device) - start
+        self.begin_ms = clock(device) - start
         index = 0
         while not self.reason:
             position = cache.committed
-            started = _clock(device)
+            started = clock(device)
             draft = self.drafter.propose(settings.budget)
-            drafted = _clock(device)
+            drafted = clock(device)
             seen = self.target.verify(cache, root, draft.tree, prompt.rope_delta)
             accepted, bonus, deferred = self._walk(cache, root, draft.tree, seen, chooser)
-            verified = _clock(device)
+            verified = clock(device)
             path = [draft.tree.tokens[i] for i in accepted]
             count, self.reason = self.stop.cut(self.answer, [*path, bonus])
             emitted = tuple([*path, bonus][:count])
@@ -155,7 +157,7 @@ class Decoding:
             if not self.reason:
                 rows = [0, *(i + 1 for i in accepted)]
                 self._commit(cache, rows, (root, *path), bonus, position, seen, deferred)
-            done = _clock(device)
+            done = clock(device)
             yield _record(
                 lane=self.lane,
                 index=index,

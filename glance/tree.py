@@ -7,6 +7,7 @@ root is row 0 and node i is row i + 1. A budget counts nodes without the root (p
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +97,8 @@ def best_first(logits: torch.Tensor, budget: int) -> CandidateTree:
 
     The drafter gives one distribution an offset; a prefix scores the sum of its log-probabilities. A heap pops
     prefixes in falling order and pushes each one's next sibling and first child (DDTree, Algorithm 1), so the
-    result is prefix-closed and holds the best prefixes. Ties are broken by rank, then by token id.
+    result is prefix-closed and holds the best prefixes. Ties are broken by rank, then by token id. A token whose
+    probability is zero or no number never enters.
 
     Args:
         logits: [offsets, vocabulary], any float dtype; log-probabilities are taken in fp32.
@@ -107,13 +109,13 @@ def best_first(logits: torch.Tensor, budget: int) -> CandidateTree:
         return CandidateTree()
     top, ids = logits.float().log_softmax(-1).topk(width)
     ranked = [
-        sorted(zip(p, t, strict=True), key=lambda e: (-e[0], e[1]))
+        sorted(((q, i) for q, i in zip(p, t, strict=True) if q > -math.inf), key=lambda e: (-e[0], e[1]))
         for p, t in zip(top.tolist(), ids.tolist(), strict=True)
     ]
     tokens: list[int] = []
     parents: list[int] = []
     log_q: list[float] = []
-    heap = [(-ranked[0][0][0], (0,), -1)]
+    heap = [(-ranked[0][0][0], (0,), -1)] if ranked[0] else []
     while heap and len(tokens) < budget:
         negative, ranks, parent = heapq.heappop(heap)
         offset, rank = len(ranks) - 1, ranks[-1]
@@ -122,9 +124,9 @@ def best_first(logits: torch.Tensor, budget: int) -> CandidateTree:
         tokens.append(token)
         parents.append(parent)
         log_q.append(log_p)
-        if rank + 1 < width:
+        if rank + 1 < len(ranked[offset]):
             sibling = ranked[offset][rank + 1][0]
             heapq.heappush(heap, (negative + log_p - sibling, (*ranks[:-1], rank + 1), parent))
-        if offset + 1 < len(ranked):
+        if offset + 1 < len(ranked) and ranked[offset + 1]:
             heapq.heappush(heap, (negative - ranked[offset + 1][0][0], (*ranks, 0), node))
     return CandidateTree(tuple(tokens), tuple(parents), tuple(log_q))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import pytest
 import torch
@@ -155,6 +156,28 @@ def test_eagle3_only_drafts_tokens_of_its_vocabulary(family):
     prompt = family.prompt(IMAGES["one"], "Say it.")
     _, rounds = decode(family, prompt, family.drafter("eagle3"))
     assert all(family.eagle3_head.t2d[t] for r in rounds for t in r.tokens)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_draft_vocabulary_smaller_than_the_branching_is_enough(family, size):
+    head = eagle3.Eagle3Head(tiny.eagle3_config(family.parts, size)).requires_grad_(False)
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    expected, _ = decode(family, prompt, Autoregressive())
+    got, rounds = decode(family, prompt, Eagle3Drafter(head))
+    assert got.answer == expected.answer
+    assert all(rnd.tokens and set(rnd.tokens) <= set(range(size)) for rnd in rounds)
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_building_is_timed_once_the_device_has_finished_the_pass(family, lane, monkeypatch):
+    """Reading a pending result waits for it, and that wait belongs to the draft."""
+    drafter = family.drafter(lane)
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    drafter.begin(Step(prompt.ids[0], 0, family.target.prefill(prompt).states, 65), prompt.length + 64)
+    waits = []
+    monkeypatch.setattr(sys.modules[type(drafter).__module__], "clock", lambda device: waits.append(device) or 0.0)
+    assert drafter.propose(8).build_ms == 0
+    assert set(waits) == {family.target.device}
 
 
 def test_eagle3_drafted_rows_see_their_ancestors_only(family):

@@ -126,6 +126,12 @@ def test_sampling_draws_the_same_numbers_in_every_lane(make):
     assert run(make(), settings)[0].answer == run(Autoregressive(), settings)[0].answer
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-310, 5e-324])
+def test_sampling_towards_zero_becomes_greedy(temperature):
+    settings = Settings(max_new_tokens=20, temperature=temperature)
+    assert run(Oracle(), settings)[0].answer == greedy(PROMPT, 20)
+
+
 def test_sampling_follows_the_targets_distribution():
     """1,000 two-token answers against the exact distribution: chi-squared over the 8 most likely pairs."""
 

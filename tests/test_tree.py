@@ -39,6 +39,14 @@ def test_the_budget_counts_nodes_without_the_root(budget):
     assert len(best_first(torch.randn(3, 4), budget)) == min(budget, 4 + 16 + 64)
 
 
+def test_a_token_without_a_probability_never_enters():
+    logits = torch.tensor([[0.0, -torch.inf, 1.0], [2.0, 0.0, -torch.inf]])
+    tree = best_first(logits, 50)
+    assert len(tree) == 2 + 4
+    assert 1 not in (t for t, d in zip(tree.tokens, tree.depths, strict=True) if d == 1)
+    assert len(best_first(logits * torch.nan, 50)) == 0
+
+
 def test_probabilities_are_taken_in_fp32_from_low_precision_logits():
     logits = torch.tensor([[2.0, 1.0, 0.5]], dtype=torch.bfloat16)
     expected = logits.float().log_softmax(-1)[0].tolist()

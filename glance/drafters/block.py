@@ -7,14 +7,13 @@ token at its own position, so there is no shift. The 15 marginals become a best-
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step
+from ..engine import Draft, Step, clock
 from ..tree import CandidateTree, best_first, chain
 from .layers import Attention, RMSNorm, Rope, SwiGLU, rope
 
@@ -163,10 +162,11 @@ class BlockDrafter:
     def propose(self, budget: int) -> Draft:
         """One pass over the new context rows and the block, then the best-first tree."""
         c = self.head.config
-        states = torch.cat(self.fresh) if len(self.fresh) > 1 else self.fresh[0]
-        past, start = self.cache.committed, self.cache.committed + len(states)
+        past = self.cache.committed
+        start = past + sum(map(len, self.fresh))
         if start + c.block_size > self.limit:
             return Draft(CandidateTree(), passes=0)  # beyond its positions the head is silent
+        states = torch.cat(self.fresh) if len(self.fresh) > 1 else self.fresh[0]
         device = states.device
         ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
         ids[0, 0] = self.root
@@ -181,9 +181,9 @@ class BlockDrafter:
         self.fresh = []
         logits = self.lm_head(hidden[0, 1:])
         logits[:, c.mask_token_id] = -torch.inf
-        began = time.perf_counter()
+        began = clock(device)
         tree = self._chain(logits, budget) if self.as_chain else best_first(logits, budget)
-        return Draft(tree, passes=1, build_ms=1e3 * (time.perf_counter() - began))
+        return Draft(tree, passes=1, build_ms=clock(device) - began)
 
     @staticmethod
     def _chain(logits: torch.Tensor, budget: int) -> CandidateTree:

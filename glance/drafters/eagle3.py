@@ -7,14 +7,13 @@ recomputed from the target's true states.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step
+from ..engine import Draft, Step, clock
 from ..target import EMBEDDINGS
 from ..tree import CandidateTree
 from .layers import Attention, RMSNorm, SwiGLU, rope
@@ -145,7 +144,7 @@ class Eagle3Drafter:
     """
 
     def __init__(self, head: Eagle3Head, steps: int = 8, top_k: int = 4) -> None:
-        self.head, self.steps, self.top_k = head, steps, top_k
+        self.head, self.steps, self.top_k = head, steps, min(top_k, head.config.draft_vocab_size)
 
     def begin(self, prefill: Step, capacity: int) -> None:
         """Start with the prompt's rows; visual tokens are embedded as the target embeds them."""
@@ -162,11 +161,11 @@ class Eagle3Drafter:
     @torch.no_grad()
     def propose(self, budget: int) -> Draft:
         """Extend by the committed rows, then expand the best frontier pass by pass, then keep the best nodes."""
-        embeddings, fused = (torch.cat(parts) for parts in zip(*self.fresh, strict=True))
-        past, rows = self.cache.committed, len(fused)
+        past, rows = self.cache.committed, sum(len(fused) for _, fused in self.fresh)
         root_row = past + rows - 1
         if root_row + self.steps > self.head.config.max_position_embeddings:
             return Draft(CandidateTree(), passes=0)  # beyond its positions the head is silent
+        embeddings, fused = (torch.cat(parts) for parts in zip(*self.fresh, strict=True))
         device = fused.device
         causal = torch.ones(rows, past + rows, dtype=torch.bool, device=device).tril(past)
         hidden = self.head(
@@ -187,11 +186,11 @@ class Eagle3Drafter:
         found = _Candidates([], [], [], [])
         frontier = [(-1, 0.0)]  # (node, score) of each row of `hidden`
         window: list[int] = []  # the node behind each drafted row of the cache
-        build = 0.0
+        device, build = hidden.device, 0.0
         for depth in range(1, self.steps + 1):
             log_q, draft_ids = self.head.logits(hidden).float().log_softmax(-1).topk(self.top_k)
             target_ids = draft_ids + self.head.d2t[draft_ids]
-            began = time.perf_counter()
+            began = clock(device)
             first = len(found.tokens)
             for (node, score), row_q, row_t in zip(frontier, log_q.tolist(), target_ids.tolist(), strict=True):
                 found.tokens += row_t
@@ -205,8 +204,7 @@ class Eagle3Drafter:
             frontier = [(i, found.scores[i]) for i in new]
             window += new
             mask = self._mask(found, window, new, root_row + 1)
-            build += time.perf_counter() - began
-            device = hidden.device
+            build += clock(device) - began
             hidden = self.head(
                 self.head.embed_tokens(torch.tensor([[found.tokens[i] for i in new]], device=device)),
                 hidden[torch.tensor(parent_rows, device=device)][None],
@@ -215,7 +213,7 @@ class Eagle3Drafter:
                 self.cache,
             )[0]
         tree = found.best(budget)
-        return tree, 1e3 * (build + time.perf_counter() - began)
+        return tree, build + clock(device) - began
 
     @staticmethod
     def _mask(found: _Candidates, window: list[int], new: list[int], committed: int) -> torch.Tensor:
