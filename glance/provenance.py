@@ -53,8 +53,10 @@ def machine() -> dict[str, Any]:
 
 def of(family: Family, settings: Settings) -> dict[str, Any]:
     """The provenance of a run of this family."""
+    device = family.target.device
     return {
         **machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "preset": family.name,
         "target": family.target_name,
         "dtype": str(family.target.dtype).removeprefix("torch."),

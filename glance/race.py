@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .presets import Family
 
 LANES = {"autoregressive": "Autoregressive", "eagle3": "EAGLE-3", "glance": "GLANCE"}
+MAX_SEED = 2**53  # what JavaScript can read back from a trace
 NOT_HELPING = 0.05  # mean accepted tokens a round below which a head does not help
 
 
@@ -34,6 +36,12 @@ def check_settings(settings: Settings) -> Settings:
         raise BadInput(f"The budget must lie between 1 and 512 nodes, not {settings.budget}.")
     if not 0 <= settings.temperature <= 2:
         raise BadInput(f"The temperature must lie between 0 and 2, not {settings.temperature:g}.")
+    if not 0 <= settings.seed <= MAX_SEED:
+        raise BadInput(f"The seed must lie between 0 and {MAX_SEED}, not {settings.seed}.")
+    if not 0 <= settings.tie_threshold < math.inf:
+        raise BadInput(f"The tie threshold must be 0 or a finite number above, not {settings.tie_threshold:g}.")
+    if isinstance(settings.stop, str) or not all(settings.stop):
+        raise BadInput("Stop strings must be given as a list of texts, none of them empty.")
     return settings
 
 
@@ -56,12 +64,14 @@ def race(
         The lines of a trace: header, rounds, closing lines.
 
     Raises:
-        BadInput: settings out of range, an unknown lane, or a prompt too long for the model.
+        BadInput: settings out of range, an unknown lane, a lane twice, or a prompt too long for the model.
     """
     check_settings(settings)
     unknown = [i for i in lanes if i not in LANES]
     if unknown or not lanes:
         raise BadInput(f"Choose lanes among {', '.join(LANES)}; {', '.join(unknown) or 'none'} was given.")
+    if len(set(lanes)) < len(lanes):
+        raise BadInput("Choose each lane once.")
     family.check_length(prompt, settings)
     started = time.perf_counter()
     prefill = family.target.prefill(prompt)
@@ -127,15 +137,18 @@ def race(
                 begin_ms=run.begin_ms,
                 summary=summary,
                 identity=identity,
-                note=_note(rounds[lane]),
+                note=_note(lane, rounds[lane]),
             ),
             answer,
         )
 
 
-def _note(rounds: Sequence[Round]) -> str:
-    """A warning where a drafter drafts and nothing of it is accepted."""
+def _note(lane: str, rounds: Sequence[Round]) -> str:
+    """A warning where a head falls silent, or drafts and nothing of it is accepted."""
     drafted = [r for r in rounds if r.draft_passes]
+    silent = len(rounds) - len(drafted)
+    if silent and lane != "autoregressive":
+        return f"In {silent} of {len(rounds)} rounds this head drafted nothing: the text outgrew its positions."
     if len(drafted) >= 4 and sum(len(r.accepted) for r in drafted) < NOT_HELPING * len(drafted):
         return "This head is not helping: the target accepted almost none of its tokens. Was it made for this target?"
     return ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+import platform
 
-from glance import trace
+import pytest
+import torch
+
+from glance import provenance, trace
 from glance.engine import Settings
 from glance.errors import BadInput
 from glance.identity import compare
@@ -77,6 +81,20 @@ def test_a_head_that_helps_nothing_says_so(family, prompt, monkeypatch):
     assert [lane.end.note for lane in made.lanes] == [""] * 3
 
 
+def test_a_head_that_falls_silent_says_so(family, prompt, monkeypatch):
+    head = family.block_head
+    monkeypatch.setattr(head, "config", dataclasses.replace(head.config, max_position_embeddings=prompt.length + 12))
+    made = run(family, prompt)
+    assert [bool(lane.end.note.count("outgrew")) for lane in made.lanes] == [False, False, True]
+    assert made.lane("glance").end.identity.verdict == "identical"
+
+
+def test_the_device_on_record_is_the_targets(family, prompt, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "another one")
+    assert provenance.of(family, Settings())["device"] == platform.machine()
+
+
 @pytest.mark.parametrize(
     ("settings", "lanes", "message"),
     [
@@ -84,6 +102,11 @@ def test_a_head_that_helps_nothing_says_so(family, prompt, monkeypatch):
         (Settings(budget=0), ("glance",), "budget"),
         (Settings(temperature=-1), ("glance",), "temperature"),
         (Settings(temperature=float("nan")), ("glance",), "temperature"),
+        (Settings(seed=2**64), ("glance",), "seed"),
+        (Settings(tie_threshold=float("inf")), ("glance",), "tie threshold"),
+        (Settings(stop=("a", "")), ("glance",), "Stop strings"),
+        (Settings(stop="ab"), ("glance",), "Stop strings"),
+        (Settings(), ("glance", "glance"), "once"),
         (Settings(), ("medusa",), "medusa was given"),
         (Settings(), (), "none was given"),
         (Settings(max_new_tokens=4000), ("glance",), "leaves room"),
