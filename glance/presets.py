@@ -61,8 +61,13 @@ class Family:
 
     @cached_property
     def eos_ids(self) -> frozenset[int]:
-        """Every end-of-text id of the generation config. Nothing else of it is used: greedy means greedy."""
+        """Every end-of-text id of the generation config. Nothing else of it is used: greedy means greedy.
+
+        Without such a config, the tokenizer's one, lest no answer ever end.
+        """
         ids = self.parts.model.generation_config.eos_token_id
+        if ids is None:
+            ids = self.parts.tokenizer.eos_token_id
         return frozenset([ids] if isinstance(ids, int) else ids or ())
 
     @property

@@ -91,12 +91,12 @@ def neutralize(text: str, special: Sequence[str]) -> str:
 
 
 def check_question(question: str) -> str:
-    """The question without outer white space.
+    """The question without outer white space; halves of a torn emoji become U+FFFD.
 
     Raises:
         BadInput: empty or too long.
     """
-    question = (question or "").strip()
+    question = (question or "").strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not question:
         raise BadInput("Type a question first.")
     if len(question) > MAX_QUESTION:
@@ -108,10 +108,11 @@ def check_image(image: Image.Image) -> Image.Image:
     """An RGB image whose sides the image processor takes.
 
     Raises:
-        BadInput: a strip longer than `MAX_ASPECT_RATIO` times its width.
+        BadInput: no pixels, or a strip longer than `MAX_ASPECT_RATIO` times its width.
     """
-    width, height = image.size
-    ratio = max(width, height) / max(1, min(width, height))
+    if 0 in image.size:
+        raise BadInput("The image has no pixels; choose another one.")
+    ratio = max(image.size) / min(image.size)
     if ratio > MAX_ASPECT_RATIO:
         raise BadInput(f"The image is {ratio:.0f} times as long as wide; crop it below {MAX_ASPECT_RATIO} to 1.")
     return image.convert("RGB")

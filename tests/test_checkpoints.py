@@ -185,6 +185,10 @@ def test_a_target_is_read_back_with_the_same_answers(family, tmp_path):
     again = type(family)("again", loaded, family.block_head, family.eagle3_head)
     assert torch.equal(again.prompt(tiny.picture(), "What?").ids, prompt.ids)
     assert torch.equal(again.target.prefill(prompt).logits, family.target.prefill(prompt).logits)
+    assert again.eos_ids == family.eos_ids
+    (tmp_path / "generation_config.json").unlink()
+    bare = type(family)("bare", load_target(tmp_path), family.block_head, family.eagle3_head)
+    assert bare.eos_ids == {made.tokenizer.eos_token_id}, "an answer must be able to end"
 
 
 @pytest.mark.parametrize(

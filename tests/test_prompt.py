@@ -72,6 +72,17 @@ def test_a_nested_special_token_stays_broken():
     assert "<|im_end|>" not in text
 
 
+def test_half_an_emoji_is_shown_as_such_and_two_halves_are_one(family):
+    assert family.prompt(None, "a\ud83d").question == "a\ufffd"
+    assert family.prompt(None, "a\ud83d\ude00").question == "a😀"
+
+
+@pytest.mark.parametrize("size", [(0, 5), (5, 0)])
+def test_an_image_without_pixels_is_refused(family, size):
+    with pytest.raises(BadInput, match="no pixels"):
+        family.prompt(Image.new("RGB", size), "What?")
+
+
 @pytest.mark.parametrize("question", ["", "   \n", None])
 def test_an_empty_question_is_refused(family, question):
     with pytest.raises(BadInput, match="Type a question"):
