@@ -12,13 +12,14 @@
       this.pick = G.el("div", { class: "gl-pick" });
       this.host = host;
       this.run = null;
+      this.span = 1; // milliseconds that the drawn axis covers; a live run may be ahead of it
       host.replaceChildren(this.plot, this.pick, this.head);
       const seek = (event) => {
         const m = this.metrics();
         if (!m) return;
         const box = this.plot.getBoundingClientRect();
         const row = Math.floor((event.clientY - box.top - m.top) / (m.height / this.run.lanes.length));
-        onSeek((event.clientX - box.left - m.left) / m.width * this.run.total,
+        onSeek((event.clientX - box.left - m.left) / m.width * this.span,
           row >= 0 && row < this.run.lanes.length ? row : null);
       };
       let dragging = false;
@@ -39,6 +40,7 @@
       const width = this.plot.clientWidth;
       if (!width) return null;
       this.run = run;
+      this.span = run.total;
       const narrow = width < 560, rows = run.lanes.length, left = narrow ? 12 : 112;
       const scale = (width - left - 12) / run.total;
       const data = [];
@@ -85,15 +87,15 @@
     /** Move the playhead. It is an element of its own: moving it costs nothing, a relayout costs a redraw. */
     place(t) {
       const m = this.metrics();
-      if (m) this.head.style.transform = "translateX(" + (m.left + m.width * t / this.run.total) + "px)";
+      if (m) this.head.style.transform = "translateX(" + (m.left + m.width * Math.min(1, t / this.span)) + "px)";
     }
 
     /** Frame the selected round. */
     select(lane, k) {
       const m = this.metrics();
-      this.pick.hidden = !m || !lane.rounds[k];
+      this.pick.hidden = !m || !lane.rounds[k] || lane.end[k] > this.span + 1e-6;
       if (this.pick.hidden) return;
-      const row = m.height / this.run.lanes.length, scale = m.width / this.run.total;
+      const row = m.height / this.run.lanes.length, scale = m.width / this.span;
       Object.assign(this.pick.style, {
         left: m.left + lane.start[k] * scale - 1 + "px", width: Math.max(4, lane.rounds[k].total * scale + 1) + "px",
         top: m.top + row * (lane.order + 0.11) - 2 + "px", height: row * 0.78 + 4 + "px",

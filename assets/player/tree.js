@@ -23,7 +23,7 @@
       if (placed) { row[node] = row[below[0]]; continue; }
       if (node === tip) ownRow = rows;
       if (!below.length) { row[node] = rows++; continue; }
-      if (node === tip && round.bonus !== null) rows++;
+      if (node === tip && round.bonus !== null) rows += 1.5; // room for the label of the row below
       stack.push([node, true]);
       for (let i = below.length - 1; i >= 0; i--) stack.push([below[i], false]);
     }
