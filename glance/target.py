@@ -78,11 +78,11 @@ class Target:
     """
 
     def __init__(self, model: nn.Module, layers: Iterable[int] = ()) -> None:
-        kernel = model.config._attn_implementation
+        self.text = model.model.language_model
+        kernel = self.text.config._attn_implementation
         if kernel not in ("sdpa", "eager"):
             raise ValueError(f"The attention kernel {kernel!r} cannot take a tree mask; load the model with 'sdpa'.")
         self.model = model.eval().requires_grad_(False)
-        self.text = model.model.language_model
         self.layers = frozenset(layers)
         if any(not -1 <= i < len(self.text.layers) for i in self.layers):
             raise ValueError(f"Layers {sorted(self.layers)} do not exist in a stack of {len(self.text.layers)}.")

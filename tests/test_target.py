@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import operator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from glance.drafters.autoregressive import Autoregressive
 from glance.engine import Decoding, Settings
+from glance.stop import StopRules
 from glance.target import EMBEDDINGS, Target
 from glance.tree import CandidateTree
 from tests import tiny
@@ -120,6 +123,19 @@ def test_an_accepted_branch_that_is_not_the_first_child_keeps_the_answer(family,
     assert len(rounds) < len(runs["plain"].answer) / 2
 
 
+def test_a_long_answer_stays_the_same_through_many_compactions(family):
+    prompt = family.prompt(IMAGES["one image"], "Q1?")
+    settings = Settings(max_new_tokens=300)
+    stop = StopRules((), settings.max_new_tokens)
+    prefill = family.target.prefill(prompt)
+    plain = Decoding(family.target, prefill, Autoregressive(), settings, stop)
+    assert len(list(plain)) == 299
+    known = Known(plain.answer, length=6, decoys=3, vocabulary=264)
+    tree = Decoding(family.target, prefill, known, settings, stop)
+    assert len(list(tree)) < 60
+    assert tree.answer == plain.answer
+
+
 def test_interleaved_requests_do_not_change_each_others_logits(family):
     """Different grids, so different rope deltas; the deltas live in the requests."""
     prompts = [family.prompt([tiny.picture(3, size)], "Well?") for size in ((64, 64), (96, 96))]
@@ -146,6 +162,20 @@ def test_interleaved_requests_do_not_change_each_others_logits(family):
         assert [r.margin for r in rounds] == [r.margin for r in mixed]
 
 
+def test_requests_on_threads_of_their_own_do_not_touch_each_other(family):
+    settings = Settings(max_new_tokens=16)
+
+    def answer(number):
+        prompt = family.prompt([tiny.picture(number, (64 + 32 * number, 64))], f"Q{number}?")
+        prefill = family.target.prefill(prompt)
+        run = Decoding(family.target, prefill, family.drafter("eagle3"), settings, family.stop_rules(settings))
+        return [r.tokens for r in run], run.answer
+
+    alone = [answer(n) for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(answer, range(4))) == alone
+
+
 def test_the_model_object_holds_no_request(family):
     family.parts.model.model.rope_deltas = None
     family.target.prefill(family.prompt(IMAGES["one image"], "What is it?"))
@@ -164,8 +194,9 @@ def test_eager_attention_agrees_with_sdpa():
     assert (rows[0] - rows[1]).abs().max() < 1e-4
 
 
-def test_a_kernel_without_tree_masks_is_refused():
+@pytest.mark.parametrize("part", ["config", "config.text_config"])
+def test_a_kernel_without_tree_masks_is_refused(part):
     made = tiny.parts()
-    made.model.config._attn_implementation = "flash_attention_2"
+    operator.attrgetter(part)(made.model)._attn_implementation = "flash_attention_2"
     with pytest.raises(ValueError, match="tree mask"):
         Target(made.model)
