@@ -307,7 +307,8 @@ def read(text: str) -> Trace:
     rounds: dict[str, list[Round]] = {}
     ends: dict[str, LaneEnd] = {}
     pieces: dict[int, bytes] = {}
-    for number, raw in enumerate(text.rpartition("\n")[0].split("\n"), 1):
+    lines = text.split("\n")
+    for number, raw in enumerate(lines, 1):
         where = f"Line {number}"
         if not raw:
             continue
@@ -315,6 +316,8 @@ def read(text: str) -> Trace:
             data = json.loads(raw, parse_float=_finite, parse_constant=_finite)
             kind = data.get("kind")
         except (ValueError, AttributeError, RecursionError):
+            if number == len(lines):  # no newline behind it: torn off
+                break
             raise TraceError(f"{where} is not a JSON object; choose a trace saved by this app.") from None
         if (number == 1) != (kind == "header"):
             raise TraceError("This is not a GLANCE trace: its first line, and only that, must be a header.")

@@ -64,6 +64,12 @@ def test_a_torn_file_keeps_its_whole_lines(text):
     assert all(lane.end is None for lane in torn.lanes)
 
 
+@pytest.mark.parametrize("cut", [1, 2, 40])
+def test_only_a_line_that_is_torn_is_lost(text, cut):
+    whole, torn = trace.read(text), trace.read(text[:-cut])
+    assert torn == whole if cut == 1 else [lane.end is None for lane in torn.lanes] == [False, False, True]
+
+
 def change(text: str, which: str, **values: object) -> str:
     """The text with some keys of its first line of a kind changed, or removed where the value is None."""
     lines = [json.loads(raw) for raw in text.split("\n")[:-1]]
