@@ -133,6 +133,8 @@ def bench(
     for row in benches.run(family, shipped(), settings, repeats):
         rows.append(row)
         console.print(f"[dim]{row['name']}: {row['tokens']} tokens[/dim]")
+    if not rows:
+        raise _fail(BadInput("There is nothing to measure: no example is shipped, or all answers are one token long."))
     table = Table("Ratio", "Median", "Min", "Max", "Prompts")
     measured = benches.ratios(rows)
     for r in measured:

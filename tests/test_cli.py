@@ -96,6 +96,13 @@ def test_a_file_that_is_no_picture(run, tmp_path):
     assert result.exit_code == 2 and len(result.output.strip().splitlines()) == 1
 
 
+def test_bench_without_anything_to_measure_says_so(run, monkeypatch):
+    monkeypatch.setattr(examples, "shipped", lambda: [])
+    result = run("bench")
+    assert result.exit_code == 2
+    assert "nothing to measure" in result.output
+
+
 def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
     shown = []
     for index in range(2):
