@@ -79,6 +79,8 @@ def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: 
         BadCheckpoint: no such folder, not a Qwen3-VL, or damaged or incomplete files.
     """
     try:
+        if Path(folder).is_absolute() and not Path(folder).is_dir():
+            raise FileNotFoundError("there is no such folder")
         kind = Qwen3VLConfig.get_config_dict(folder)[0]["model_type"]
         if kind != Qwen3VLConfig.model_type:
             raise BadCheckpoint(f"The target {folder} is of the type {kind!r}; only Qwen3-VL is supported.")
@@ -90,7 +92,7 @@ def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: 
     except BadCheckpoint:
         raise
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}.") from error
     if report["missing_keys"]:
         raise BadCheckpoint(f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole.")
