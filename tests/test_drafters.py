@@ -106,7 +106,9 @@ def test_the_block_is_the_root_and_masks_and_the_context_all_that_lies_before(fa
     drafter = BlockDrafter(spy, family.target.embed_tokens, family.target.lm_head)
     _, rounds, _ = fed_run(family, Fed(drafter))
     size = spy.config.block_size
-    for rnd, (args, _) in zip(rounds, spy.calls, strict=True):
+    prompt_rows, no_block = spy.calls[0][0][:2]
+    assert prompt_rows.shape[1] == rounds[0].position - 1 and no_block.shape[1] == 0
+    for rnd, (args, _) in zip(rounds, spy.calls[1:], strict=True):
         states, noise, state_positions, block_positions = args
         ids = torch.tensor([rnd.root] + [spy.config.mask_token_id] * (size - 1))
         assert torch.equal(noise[0], family.target.embed_tokens(ids))
@@ -139,17 +141,18 @@ def test_eagle3_pairs_each_feature_with_the_next_token(family):
     spy = Spy(family.eagle3_head)
     prompt, rounds, answer = fed_run(family, Fed(Eagle3Drafter(spy, steps=8, top_k=4)))
     prefix = [*prompt.ids[0].tolist(), *answer]
-    extends = spy.calls[::8]
-    assert len(spy.calls) == 8 * len(rounds)
-    for rnd, (args, _) in zip(rounds, extends, strict=True):
+    assert len(spy.calls) == 1 + 8 * len(rounds)
+    extends = [spy.calls[0], *spy.calls[1::8]]
+    ends = [rounds[0].position - 1, *(rnd.position for rnd in rounds)]
+    for end, (args, _) in zip(ends, extends, strict=True):
         embeddings, _, positions = args[:3]
-        assert positions.tolist() == list(range(rnd.position - embeddings.shape[1], rnd.position))
-        following = torch.tensor(prefix[positions[0] + 1 : rnd.position + 1])
+        assert positions.tolist() == list(range(end - embeddings.shape[1], end))
+        following = torch.tensor(prefix[positions[0] + 1 : end + 1])
         text = following != family.parts.model.config.image_token_id
         assert torch.equal(embeddings[0][text], family.target.embed_tokens(following)[text])
     first = extends[0][0][0][0]
     states = family.target.prefill(prompt).states
-    assert torch.equal(first[:-1], states[EMBEDDINGS][1:]), "visual tokens are embedded as the target embeds them"
+    assert torch.equal(first, states[EMBEDDINGS][1:]), "visual tokens are embedded as the target embeds them"
 
 
 def test_eagle3_only_drafts_tokens_of_its_vocabulary(family):

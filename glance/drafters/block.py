@@ -146,11 +146,20 @@ class BlockDrafter:
         self.fresh: list[torch.Tensor] = []
 
     def begin(self, prefill: Step, capacity: int) -> None:
-        """Start with the prompt's rows as context; they are fused in the first pass."""
+        """The head's own prefill: the prompt's rows become context, all but the last, which round 0 appends."""
         config = self.head.config
         self.cache = TreeCache(config.num_hidden_layers, capacity + config.block_size)
-        self.limit = config.max_position_embeddings
         self.commit(prefill)
+        if not self._is_silent:
+            rows = self.fresh.pop()
+            self._pass(rows[:-1], torch.empty(1, 0, dtype=torch.long, device=rows.device))
+            self.fresh.append(rows[-1:])
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the next block would lie beyond the positions that the head knows."""
+        start = self.cache.committed + sum(map(len, self.fresh))
+        return start + self.head.config.block_size > self.head.config.max_position_embeddings
 
     def commit(self, accepted: Step) -> None:
         """Queue the states of the committed rows; the next pass appends them to the context."""
@@ -159,27 +168,30 @@ class BlockDrafter:
         self.root = accepted.root
 
     @torch.no_grad()
-    def propose(self, budget: int) -> Draft:
-        """One pass over the new context rows and the block, then the best-first tree."""
-        c = self.head.config
-        past = self.cache.committed
-        start = past + sum(map(len, self.fresh))
-        if start + c.block_size > self.limit:
-            return Draft(CandidateTree(), passes=0)  # beyond its positions the head is silent
-        states = torch.cat(self.fresh) if len(self.fresh) > 1 else self.fresh[0]
-        device = states.device
-        ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
-        ids[0, 0] = self.root
+    def _pass(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Append context rows [rows, layers * H] and draft the block `ids` [1, slots] behind them: [slots, H]."""
+        past, start = self.cache.committed, self.cache.committed + len(states)
         hidden = self.head(
             states[None],
             self.embed_tokens(ids),
-            torch.arange(past, start, device=device),
-            torch.arange(start, start + c.block_size, device=device),
+            torch.arange(past, start, device=ids.device),
+            torch.arange(start, start + ids.shape[1], device=ids.device),
             cache=self.cache,
         )
         self.cache.commit(range(len(states)))  # the block's own keys and values are dropped
+        return hidden[0]
+
+    @torch.no_grad()
+    def propose(self, budget: int) -> Draft:
+        """One pass over the new context rows and the block, then the best-first tree."""
+        if self._is_silent:
+            return Draft(CandidateTree(), passes=0)
+        c, states = self.head.config, torch.cat(self.fresh)
         self.fresh = []
-        logits = self.lm_head(hidden[0, 1:])
+        device = states.device
+        ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
+        ids[0, 0] = self.root
+        logits = self.lm_head(self._pass(states, ids)[1:])
         logits[:, c.mask_token_id] = -torch.inf
         began = clock(device)
         tree = self._chain(logits, budget) if self.as_chain else best_first(logits, budget)

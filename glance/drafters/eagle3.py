@@ -147,10 +147,23 @@ class Eagle3Drafter:
         self.head, self.steps, self.top_k = head, steps, min(top_k, head.config.draft_vocab_size)
 
     def begin(self, prefill: Step, capacity: int) -> None:
-        """Start with the prompt's rows; visual tokens are embedded as the target embeds them."""
+        """The head's own prefill: the prompt's rows, all but the last, which round 0 appends.
+
+        Visual tokens are embedded as the target embeds them.
+        """
         self.cache = TreeCache(1, capacity + self.steps * self.top_k)
         self.fresh: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.commit(prefill)
+        if not self._is_silent:
+            embeddings, fused = self.fresh.pop()
+            self._extend(embeddings[:-1], fused[:-1])
+            self.fresh.append((embeddings[-1:], fused[-1:]))
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the next tree would reach beyond the positions that the head knows."""
+        rows = self.cache.committed + sum(len(fused) for _, fused in self.fresh)
+        return rows - 1 + self.steps > self.head.config.max_position_embeddings
 
     def commit(self, accepted: Step) -> None:
         """Queue committed rows: each true feature with the embedding of the token after it."""
@@ -159,14 +172,9 @@ class Eagle3Drafter:
         self.fresh.append((torch.cat((accepted.states[EMBEDDINGS][1:], root)), fused))
 
     @torch.no_grad()
-    def propose(self, budget: int) -> Draft:
-        """Extend by the committed rows, then expand the best frontier pass by pass, then keep the best nodes."""
-        past, rows = self.cache.committed, sum(len(fused) for _, fused in self.fresh)
-        root_row = past + rows - 1
-        if root_row + self.steps > self.head.config.max_position_embeddings:
-            return Draft(CandidateTree(), passes=0)  # beyond its positions the head is silent
-        embeddings, fused = (torch.cat(parts) for parts in zip(*self.fresh, strict=True))
-        device = fused.device
+    def _extend(self, embeddings: torch.Tensor, fused: torch.Tensor) -> torch.Tensor:
+        """One pass over committed rows: embeddings [rows, H], true states [rows, layers * H] -> [rows, H]."""
+        past, rows, device = self.cache.committed, len(fused), fused.device
         causal = torch.ones(rows, past + rows, dtype=torch.bool, device=device).tril(past)
         hidden = self.head(
             embeddings[None],
@@ -176,8 +184,17 @@ class Eagle3Drafter:
             self.cache,
         )
         self.cache.commit(range(rows))
+        return hidden[0]
+
+    @torch.no_grad()
+    def propose(self, budget: int) -> Draft:
+        """Extend by the committed rows, then expand the best frontier pass by pass, then keep the best nodes."""
+        if self._is_silent:
+            return Draft(CandidateTree(), passes=0)
+        embeddings, fused = (torch.cat(parts) for parts in zip(*self.fresh, strict=True))
         self.fresh = []
-        tree, build_ms = self._grow(hidden[0, -1:], root_row, budget)
+        hidden = self._extend(embeddings, fused)
+        tree, build_ms = self._grow(hidden[-1:], self.cache.committed - 1, budget)
         self.cache.rollback()
         return Draft(tree, passes=self.steps, build_ms=build_ms)
 
