@@ -61,7 +61,7 @@ class StubEngine:
         lines = fake.lines(words, other, question=prompt, budget=settings["budget"], run=f"run-{time.time_ns()}")
         shown: list[str] = []
         for text in lines:
-            if stopped():
+            if shown and stopped():
                 yield from stopped_lines(shown)
                 return
             if "slow" in prompt:

@@ -158,7 +158,9 @@ def test_stop_keeps_a_playable_part(stub_server, visit):
 def test_a_closed_tab_frees_the_engine(stub_server, visit):
     page = visit(stub_server)
     ask(page, "slow, and then I leave")
-    page.wait_for_function("() => +document.querySelector('#view .gl-root').dataset.lines > 3")
+    page.wait_for_function(
+        "() => { const d = document.querySelector('#view .gl-root').dataset; return d.run !== 'first' && +d.lines > 3; }"
+    )
     page.close()
     page = visit(stub_server)
     started = time.monotonic()
