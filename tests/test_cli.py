@@ -108,7 +108,7 @@ def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
     for index in range(2):
         path = tmp_path / f"{index}.png"
         tiny.picture(index).save(path)
-        shown.append(examples.Example(str(index), "What is it?", path, path))
+        shown.append(examples.Example(str(index), path, "What is it?", ""))
     monkeypatch.setattr(examples, "shipped", lambda: shown)
     out = tmp_path / "bench.json"
     result = run("bench", "--max-new-tokens", "6", "--repeats", "1", "--json", str(out))
@@ -124,9 +124,9 @@ def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
 
 def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):
     monkeypatch.setattr(examples, "CHOSEN", (("signs", 1), ("charts", 1)))
-    monkeypatch.setattr(examples, "SETTINGS", examples.Settings(max_new_tokens=6))
+    monkeypatch.setattr(examples, "MAX_NEW_TOKENS", 6)
     assert run("examples", "--out", str(tmp_path)).exit_code == 0
     made = examples.shipped(tmp_path)
     assert [e.name for e in made] == ["signs-1", "charts-1"]
-    assert made[0].question == trace.load(made[0].trace).header.question
+    assert made[0].question == trace.read(made[0].trace).header.question
     assert made[0].open().size == (256, 256)
