@@ -72,27 +72,49 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
-def visit(browser):
-    """visit(address, width=1280, height=900, theme=..., motion=...) -> a page that is ready.
+class Visits:
+    """Opens pages, and remembers errors in them and requests that leave the machine."""
 
-    Afterwards the test fails on errors in the page and on any request that leaves the machine.
-    """
-    contexts, troubles = [], []
+    def __init__(self, browser) -> None:
+        self.browser, self.contexts, self.troubles = browser, [], []
 
-    def go(address: str, width: int = 1280, height: int = 900, theme: str = "light", motion: str = "reduce"):
-        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
-        contexts.append(context)
+    def __call__(
+        self, address: str, width: int = 1280, height: int = 900, theme: str = "light", motion: str = "reduce"
+    ):
+        """A page of the app whose player is ready."""
+        context = self.browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
+        self.contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: troubles.append(f"error in the page: {error}"))
-        page.on("console", lambda m: m.type == "error" and troubles.append(f"console: {m.text} ({m.location})"))
-        page.on("request", lambda r: r.url.startswith(LOCAL) or troubles.append(f"request to {r.url}"))
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: self.troubles.append(f"error in the page: {error}"))
+        page.on("console", self._console)
+        page.on("request", lambda r: r.url.startswith(LOCAL) or self.troubles.append(f"request to {r.url}"))
         page.goto(f"{address}?__theme={theme}")
         page.wait_for_selector("#view .gl-root[data-ready]")
         return page
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert not troubles
+    def _console(self, message) -> None:
+        if message.type == "error":
+            self.troubles.append(f"console: {message.text} ({message.location})")
+
+    def close(self) -> None:
+        """Leave all pages; fail where something was wrong with one."""
+        for context in self.contexts:
+            context.close()
+        assert not self.troubles
+
+
+@pytest.fixture
+def visit(browser):
+    """visit(address, width=..., height=..., theme=..., motion=...) -> a page of its own."""
+    visits = Visits(browser)
+    yield visits
+    visits.close()
+
+
+@pytest.fixture(scope="module")
+def shared(browser, stub_server):
+    """One page for the tests that only look at the first recorded run."""
+    visits = Visits(browser)
+    yield visits(stub_server)
+    visits.close()

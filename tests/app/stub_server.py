@@ -1,6 +1,6 @@
 """The app on made-up runs: `python stub_server.py PORT`. No model is loaded.
 
-The question chooses what the engine does: "slow" takes its time, "fail" breaks in the middle, "refuse" is refused,
+The question chooses what the engine does: "slow" and "glacial" take their time, "fail" breaks in the middle, "refuse" is refused,
 "hostile" answers with tokens that would harm a careless page.
 """
 
@@ -64,8 +64,7 @@ class StubEngine:
             if shown and stopped():
                 yield from stopped_lines(shown)
                 return
-            if "slow" in prompt:
-                time.sleep(0.1)
+            time.sleep(0.1 * ("slow" in prompt) + 1.0 * ("glacial" in prompt))
             if "fail" in prompt and len(shown) == 12:
                 raise RuntimeError("made up")
             shown.append(text)

@@ -1,7 +1,6 @@
 """The page in a real browser, on made-up runs."""
 
 import re
-import time
 
 import pytest
 from PIL import Image
@@ -12,6 +11,13 @@ from tests.app import fake
 pytestmark = pytest.mark.browser
 
 ROOT = "#view .gl-root"
+
+
+@pytest.fixture
+def page(shared):
+    """The shared page as it was when it had just been opened."""
+    player(shared, "(P.pause(), P.choose(2), P.seek(Infinity), P.parts.table.removeAttribute('open'))")
+    return shared
 
 
 def data(page, name: str) -> str | None:
@@ -74,8 +80,7 @@ def test_no_motion_unless_wanted(stub_server, visit):
     assert float(data(page, "t")) == pytest.approx(player(page, "P.run.total"), rel=1e-3)
 
 
-def test_numbers_are_those_of_the_summary(stub_server, visit):
-    page = visit(stub_server)
+def test_numbers_are_those_of_the_summary(page):
     run = trace.read("".join(fake.lines()))
     for lane in run.lanes:
         summary = lane.end.summary
@@ -89,8 +94,7 @@ def test_numbers_are_those_of_the_summary(stub_server, visit):
     assert page.inner_text(".gl-lane[data-lane=glance] .gl-speedup") == f"{speedup:.2f}×"
 
 
-def test_numbers_in_the_middle_follow_the_same_definitions(stub_server, visit):
-    page = visit(stub_server)
+def test_numbers_in_the_middle_follow_the_same_definitions(page):
     rounds = trace.read("".join(fake.lines())).lane("eagle3").rounds
     for k in (1, 5, 11):
         player(page, f"(P.choose(1), P.seek(P.lane.end[{k - 1}]))")
@@ -101,8 +105,7 @@ def test_numbers_in_the_middle_follow_the_same_definitions(stub_server, visit):
         assert data(page, "round") == str(k - 1)
 
 
-def test_origin_of_every_token(stub_server, visit):
-    page = visit(stub_server)
+def test_origin_of_every_token(page):
     run = trace.read("".join(fake.lines()))
     for lane in run.lanes:
         drafted = sum(len(r.accepted) for r in lane.rounds)
@@ -157,16 +160,14 @@ def test_stop_keeps_a_playable_part(stub_server, visit):
 
 def test_a_closed_tab_frees_the_engine(stub_server, visit):
     page = visit(stub_server)
-    ask(page, "slow, and then I leave")
+    ask(page, "glacial, and then I leave")
     page.wait_for_function(
-        "() => { const d = document.querySelector('#view .gl-root').dataset; return d.run !== 'first' && +d.lines > 3; }"
+        "() => { const d = document.querySelector('#view .gl-root').dataset; return d.run !== 'first' && d.lines > 3; }"
     )
     page.close()
     page = visit(stub_server)
-    started = time.monotonic()
     ask(page, "Is it my turn?")
-    wait_done(page, "first")
-    assert time.monotonic() - started < 8  # the slow run would have taken twice that
+    wait_done(page, "first")  # the abandoned run would have taken far longer than this waits
 
 
 def test_run_right_after_choosing_a_file(stub_server, visit, tmp_path):
@@ -252,8 +253,7 @@ def test_a_difference_is_told(stub_server, visit):
     assert "Differs at token 9" in page.inner_text(".gl-lane[data-lane=eagle3] .gl-foot")
 
 
-def test_keyboard(stub_server, visit):
-    page = visit(stub_server)
+def test_keyboard(page):
     page.focus(".gl-tree")
     page.keyboard.press("Home")
     assert float(data(page, "t")) == 0
@@ -278,8 +278,7 @@ def test_keyboard(stub_server, visit):
     assert data(page, "playing") == ""
 
 
-def test_a_click_on_the_text_shows_its_round(stub_server, visit):
-    page = visit(stub_server)
+def test_a_click_on_the_text_shows_its_round(page):
     player(page, "P.seek(Infinity)")
     page.locator(".gl-lane[data-lane=eagle3] [data-r='2']").click()
     assert data(page, "chosen") == "eagle3" and data(page, "round") == "2"
@@ -287,8 +286,7 @@ def test_a_click_on_the_text_shows_its_round(stub_server, visit):
     assert page.locator(".gl-lane[data-lane=eagle3] [data-r='2'].gl-selected").count() == 1
 
 
-def test_tree_of_a_round(stub_server, visit):
-    page = visit(stub_server)
+def test_tree_of_a_round(page):
     rnd = trace.read("".join(fake.lines())).lane("glance").rounds[2]
     player(page, "P.seek(P.run.byId.get('glance').end[2])")
     sizes = player(page, "P.parts.plot.data.filter((d) => d.customdata).map((d) => d.x.length)")
@@ -302,8 +300,7 @@ def test_tree_of_a_round(stub_server, visit):
     assert page.locator(".gl-tablebody .gl-yes").count() == len(rnd.accepted)
 
 
-def test_phases_within_a_round(stub_server, visit):
-    page = visit(stub_server)
+def test_phases_within_a_round(page):
     seen = []
     for fraction in (0.02, 0.5, 1.0):
         player(page, f"P.seek(P.lane.start[1] + {fraction} * P.lane.rounds[1].total)")
@@ -311,8 +308,7 @@ def test_phases_within_a_round(stub_server, visit):
     assert seen == ["draft", "verify", "done"]
 
 
-def test_slow_motion_plays_one_round(stub_server, visit):
-    page = visit(stub_server)
+def test_slow_motion_plays_one_round(page):
     player(page, "P.seek(P.run.byId.get('glance').end[4])")
     page.click("[data-action=slow]")
     assert data(page, "playing") == "1"
