@@ -17,7 +17,7 @@ from torch import nn
 
 from .cache import TreeCache
 from .drafters.block import BlockDrafter
-from .engine import Decoding, Drafter, Settings
+from .engine import Decoding, Drafter, Settings, Step
 from .examples import Example
 from .presets import Family
 from .prompt import Prompt
@@ -80,6 +80,19 @@ def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Call]]:
             handle.remove()
 
 
+class _Rounds:
+    """A drafter whose own prefill is not recorded."""
+
+    def __init__(self, inner: Drafter, calls: list[_Call]) -> None:
+        self.inner, self.calls = inner, calls
+        self.propose, self.commit = inner.propose, inner.commit
+
+    def begin(self, prefill: Step, capacity: int) -> None:
+        """Begin, and forget the calls so far."""
+        self.inner.begin(prefill, capacity)
+        self.calls.clear()
+
+
 def _replay(calls: Sequence[_Call]) -> float:
     """Milliseconds of the bare calls, one after the other, each on a cache of its own recorded length."""
     spent = 0.0
@@ -95,8 +108,22 @@ def _replay(calls: Sequence[_Call]) -> float:
     return 1e3 * spent
 
 
+class _Ticks:
+    """A streamer for `generate()`: notes when the prompt and each token arrive."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        """The prompt, then one token at a time."""
+        self.times.append(time.perf_counter())
+
+    def end(self) -> None:
+        """Nothing to flush."""
+
+
 def _generate_ms(family: Family, prompt: Prompt, tokens: int) -> float:
-    """Decode time of transformers' greedy `generate()` for all but the first token: whole time less prefill time."""
+    """Decode time of transformers' greedy `generate()` for all but the first of `tokens` tokens, prefill excluded."""
     inputs: dict[str, Any] = {"input_ids": prompt.ids, "attention_mask": torch.ones_like(prompt.ids)}
     if prompt.pixels is not None:
         is_image = prompt.ids == family.parts.model.config.image_token_id
@@ -105,20 +132,19 @@ def _generate_ms(family: Family, prompt: Prompt, tokens: int) -> float:
             "image_grid_thw": prompt.grid,
             "mm_token_type_ids": is_image.int(),
         }
-    times = []
-    for count in (1, tokens):
-        started = time.perf_counter()
-        out = family.parts.model.generate(
-            **inputs,
-            do_sample=False,
-            use_cache=True,
-            max_new_tokens=count,
-            min_new_tokens=count,
-            pad_token_id=min(family.eos_ids),
-        )
-        times.append(time.perf_counter() - started)
-        assert out.shape[1] == prompt.length + count
-    return 1e3 * (times[1] - times[0])
+    ticks = _Ticks()
+    family.parts.model.generate(
+        **inputs,
+        do_sample=False,
+        use_cache=True,
+        max_new_tokens=tokens,
+        eos_token_id=sorted(family.eos_ids),
+        pad_token_id=min(family.eos_ids),
+        streamer=ticks,
+    )
+    if len(ticks.times) != 1 + tokens:
+        raise RuntimeError(f"generate() gave {len(ticks.times) - 1} tokens and the reference lane {tokens}.")
+    return 1e3 * (ticks.times[-1] - ticks.times[1])
 
 
 class Bench:
@@ -140,16 +166,9 @@ class Bench:
             family.eagle3_head,
         ]
 
-    def _decode(self, prefill: Prefill, lane: str) -> list[Round]:
-        run = Decoding(
-            self.family.target,
-            prefill,
-            self.drafters[lane](),
-            self.settings,
-            self.family.stop_rules(self.settings),
-            lane=lane,
-        )
-        return list(run)
+    def _decode(self, prefill: Prefill, drafter: Drafter) -> list[Round]:
+        stop = self.family.stop_rules(self.settings)
+        return list(Decoding(self.family.target, prefill, drafter, self.settings, stop))
 
     def prompt(self, name: str, prompt: Prompt) -> dict[str, Any]:
         """All measurements on one prompt: medians over the repeats, in milliseconds."""
@@ -161,7 +180,7 @@ class Bench:
         tokens = 0
         for repeat in range(self.repeats + 1):  # the first is the warm-up
             for lane in self.drafters:
-                rounds = self._decode(prefill, lane)
+                rounds = self._decode(prefill, self.drafters[lane]())
                 if repeat:
                     ms[lane].append(sum(r.total_ms for r in rounds))
                 tau[lane] = summarize(rounds).tau
@@ -172,9 +191,9 @@ class Bench:
         for _ in range(self.repeats):
             for lane in LANES:
                 with _recorded(self.modules) as calls:
-                    self._decode(prefill, lane)
+                    self._decode(prefill, _Rounds(self.drafters[lane](), calls))
                 bare = _replay(calls)
-                over[lane].append(sum(r.total_ms for r in self._decode(prefill, lane)) / bare)
+                over[lane].append(sum(r.total_ms for r in self._decode(prefill, self.drafters[lane]())) / bare)
         return {
             "name": name,
             "tokens": tokens,
