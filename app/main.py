@@ -8,12 +8,12 @@ from typing import Any
 import gradio as gr
 
 from app import run
-from app.examples import FOLDER as EXAMPLES
-from app.examples import Example, shipped
 from app.models import Models
 from app.replay import PLOTLY, SCRIPTS, picker, replay, status
 from app.theme import HEAD, THEME
 from glance.errors import BadInput
+from glance.examples import FOLDER as EXAMPLES
+from glance.examples import Example, shipped
 from glance.images import load_image, page_count
 
 TITLE = """# GLANCE
@@ -83,10 +83,10 @@ def free() -> tuple[Any, Any]:
     return gr.Button(interactive=True), gr.Button(interactive=False)
 
 
-def press_stop(request: gr.Request) -> tuple[Any, str]:
-    """Ask the session's run to end before its next round."""
+def press_stop(request: gr.Request) -> Any:
+    """Ask the session's run to end before its next round. The run itself says when it has."""
     stops.press(request.session_hash)
-    return gr.Button(interactive=False), "Stopping after this round…"
+    return gr.Button(interactive=False)
 
 
 def decode(
@@ -194,7 +194,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         )  # fmt: skip
         for ended in (ran.success, ran.failure):
             ended(free, None, [go, stop], queue=False, **private)
-        stop.click(press_stop, None, [stop, words], queue=False, **private)
+        stop.click(press_stop, None, stop, queue=False, **private)
         if len(examples) > 1:
 
             def choose(event: gr.EventData) -> tuple[Any, ...]:

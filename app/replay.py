@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.examples import Example
+from glance.examples import Example
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "player"
 PLOTLY = FOLDER / "plotly-basic.min.js"

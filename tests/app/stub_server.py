@@ -1,7 +1,7 @@
 """The app on made-up runs: `python stub_server.py PORT`. No model is loaded.
 
-The question chooses what the engine does: "slow" and "glacial" take their time, "fail" breaks in the middle, "refuse" is refused,
-"hostile" answers with tokens that would harm a careless page.
+The question chooses what the engine does: "slow" and "glacial" take their time, "fail" breaks in the middle, "refuse"
+is refused, "hostile" answers with tokens that would harm a careless page.
 """
 
 import sys
@@ -16,9 +16,9 @@ import gradio as gr
 from PIL import Image
 
 from app import main
-from app.examples import Example
 from app.models import Models
 from glance.errors import BadInput
+from glance.examples import Example
 from glance.trace import Identity, line, read, summarize
 from tests.app import fake
 

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from app import run
-from app.examples import shipped
 from app.models import Models
 from app.replay import PLOTLY, SCRIPTS, STYLE
 from glance import trace
 from glance.errors import BadCheckpoint, BadInput
+from glance.examples import shipped
 from tests.app import fake
 
 SETTINGS = run.settings_from(128, 31, 0, 0)
@@ -196,7 +196,6 @@ def test_examples_of_a_folder(tmp_path):
     for name in ("signs-1", "charts-2", "charts-1"):
         (tmp_path / f"{name}.ndjson").write_text("".join(fake.lines(question=name)), encoding="utf-8")
         Image.new("RGB", (64, 64)).save(tmp_path / f"{name}.png")
-    (tmp_path / "lonely-1.ndjson").write_text("no picture")
     assert [e.question for e in shipped(tmp_path)] == ["charts-1", "signs-1", "charts-2"]
     assert shipped(tmp_path / "missing") == ()
 
