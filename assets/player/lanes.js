@@ -82,7 +82,7 @@
         class: "gl-lane", "data-lane": lane.id, "data-order": lane.order, "aria-label": lane.name,
         style: "--gl-lane: var(--gl-" + G.laneColour(lane) + ")",
       },
-      G.el("h3", {}, G.laneMark(lane), G.el("span", {}, lane.name), card.badge),
+      G.el("h2", {}, G.laneMark(lane), G.el("span", {}, lane.name), card.badge),
       G.el("div", { class: "gl-hero" }, card.speed, card.versus), stats, card.bar, card.text, card.foot);
       return card;
     }
