@@ -6,6 +6,7 @@ from PIL import ImageFont
 
 from glance.synth import vocabulary as words
 from glance.synth.canvas import BRIGHT, COLOURS, Canvas, Colour, body_font, fit, paper, text_width, title_font
+from glance.synth.fonts import font
 from glance.synth.phrasing import ask_extreme, ask_list, ask_title, ask_value, state_title
 from glance.synth.sample import Sample
 from glance.synth.vocabulary import Split, capitalise
@@ -56,13 +57,14 @@ class _Plot:
         names = rng.sample(BRIGHT, len(rows)) if rng.random() < 0.5 else [rng.choice(BRIGHT)] * len(rows)
         self.colours: list[Colour] = [COLOURS[name] for name in names]
 
-    def face(self, space: float) -> ImageFont.FreeTypeFont:
-        """A font in which the widest label or value fits into `space` pixels; smaller than 15 px never."""
+    def face(self, space: float, texts: list[str] | None = None) -> ImageFont.FreeTypeFont:
+        """A font in which the widest label or value (or of `texts`) fits into `space` pixels, if there is one."""
+        texts = texts or [text for row in self.rows for text in row]
         for _ in range(8):
             face = body_font(self.rng, 16, 18)
-            if max(text_width(face, text) for row in self.rows for text in row) <= space:
+            if max(text_width(face, text) for text in texts) <= space:
                 return face
-        return body_font(self.rng, 15, 15)
+        return font("LiberationSans-Regular", 15)
 
 
 def _bars(plot: _Plot, line: bool) -> None:
@@ -106,16 +108,16 @@ def _horizontal(plot: _Plot) -> None:
 def _pie(plot: _Plot) -> None:
     canvas, wide = plot.canvas, plot.canvas.width >= plot.canvas.height
     plot.colours = [COLOURS[name] for name in plot.rng.sample(BRIGHT, len(plot.rows))]
-    face = plot.face(canvas.width * 0.3 if wide else canvas.width * 0.4)
     space = canvas.height - plot.top
     if wide:
-        radius = min(canvas.width * 0.24, space * 0.45)
+        radius = min(canvas.width * 0.2, space * 0.45)
         centre, x, y = (radius + 8, plot.top + space / 2), 2 * radius + 22, plot.top + 8
         pitch = (space - 16) / len(plot.rows)
     else:
         radius = min(canvas.width * 0.36, space * 0.28)
         centre, x, y = (canvas.width / 2, plot.top + radius + 4), 16, plot.top + 2 * radius + 14
         pitch = (canvas.height - y - 6) / len(plot.rows)
+    face = plot.face(canvas.width - x - 23, [f"{name} {value}" for name, value in plot.rows])
     box = [centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius]
     angle, total = -90.0, sum(plot.numbers)
     for i, (name, value) in enumerate(plot.rows):

@@ -8,11 +8,14 @@ from glance.synth import Glyphs
 Place = tuple[int, int]  # (drawn string, character)
 
 
+def _inside(text: str, i: int) -> bool:
+    """Whether a cut before character i would part a word or a number."""
+    return 0 < i < len(text) and text[i].isalnum() and text[i - 1].isalnum()
+
+
 def _starts(text: str) -> list[int]:
     """Indices at which a word or a run of digits begins."""
-    return [
-        i for i, c in enumerate(text) if not c.isspace() and (i == 0 or not (text[i - 1].isalnum() and c.isalnum()))
-    ]
+    return [i for i, c in enumerate(text) if not c.isspace() and not _inside(text, i)]
 
 
 def copied_from(answer: str, glyphs: Sequence[Glyphs]) -> list[Place | None]:
@@ -36,8 +39,8 @@ def copied_from(answer: str, glyphs: Sequence[Glyphs]) -> list[Place | None]:
             text, run = glyphs[s].text, 0
             while i + run < len(text) and at + run < len(answer) and text[i + run] == answer[at + run]:
                 run += 1
-            if i + run < len(text) and text[i + run].isalnum() and text[i + run - 1].isalnum():
-                continue  # ends inside a drawn word
+            if _inside(text, i + run) or _inside(answer, at + run):
+                continue  # ends within a word
             if run < 2 and not answer[at].isalnum():
                 continue  # a lone mark is the answer's own
             if run > length or (run == length and best in used and (s, i) not in used):

@@ -1,5 +1,7 @@
 """`python -m glance train target|glance|eagle3`."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 
@@ -9,20 +11,40 @@ train = typer.Typer(help="Train the embedded family from its recipes.", no_args_
 
 Out = Annotated[Path, typer.Option(help="Folder of the run; a run that it holds already is resumed.")]
 Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much time instead of the recipe's steps.")]
+Workers = Annotated[int, typer.Option(help="Threads that share a batch; set OMP_NUM_THREADS=1 with more than one.")]
+Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
+Corpus = Annotated[Path | None, typer.Option(help="Folder of the answers; share it between heads to compare.")]
 
 
 @train.command("target")
-def target(out: Out, recipe: str = "mini-target", minutes: Minutes = None, threads: int = 0) -> None:
+def target(out: Out, recipe: str = "mini-target", minutes: Minutes = None, workers: Workers = 1) -> None:
     """Train the target model."""
-    import torch
-
-    from glance.training.recipe import load_recipe
     from glance.training.target import train_target
 
-    if threads:
-        torch.set_num_threads(threads)
-    typer.echo(f"saved in {train_target(load_recipe(recipe), out, minutes)}")
+    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers)}")
 
 
-if __name__ == "__main__":
-    train()
+@train.command("glance")
+def glance(target: Target, out: Out, recipe: str = "mini-glance", corpus: Corpus = None) -> None:
+    """Train the GLANCE block head of a target."""
+    from glance.training.heads import train_head
+
+    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus)}")
+
+
+@train.command("eagle3")
+def eagle3(target: Target, out: Out, recipe: str = "mini-eagle3", corpus: Corpus = None) -> None:
+    """Train the EAGLE-3 head of a target."""
+    from glance.training.heads import train_head
+
+    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus)}")
+
+
+def _recipe(name: str):
+    """The named recipe; an unknown name is one sentence on standard error."""
+    from glance.training.recipe import load_recipe
+
+    try:
+        return load_recipe(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

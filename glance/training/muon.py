@@ -6,11 +6,15 @@ batched product in float32, which is several times faster on a CPU without bfloa
 
 from collections import defaultdict
 from collections.abc import Iterable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
+_CHUNK = 8  # matrices in one batched product
 
 
 def orthogonalize(batch: Tensor, steps: int = 5) -> Tensor:
@@ -25,28 +29,44 @@ def orthogonalize(batch: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalized. Parameters are matrices; a step has spectral norm lr · sqrt(max(1, rows / columns))."""
+    """Momentum, orthogonalized. Parameters are matrices; a step has spectral norm lr · sqrt(max(1, rows / columns)).
+
+    With `threads`, chunks of matrices are shared among them.
+    """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.01, momentum: float = 0.95, weight_decay: float = 0.01
+        self,
+        params: Iterable[Tensor],
+        lr: float = 0.01,
+        momentum: float = 0.95,
+        weight_decay: float = 0.01,
+        threads: Executor | None = None,
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.threads = threads
 
-    @torch.no_grad()
     def step(self, closure: None = None) -> None:
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for p in group["params"]:
                 if p.grad is not None:
                     by_shape[p.shape].append(p)
-            for (rows, columns), params in by_shape.items():
-                updates = []
-                for p in params:
-                    state = self.state[p]
-                    if not state:
-                        state["momentum"] = torch.zeros_like(p)
-                    average = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
-                    updates.append(p.grad.lerp(average, group["momentum"]))
-                directions = orthogonalize(torch.stack(updates)).unbind()
-                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(params, directions, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
+            chunks = [same[i : i + _CHUNK] for same in by_shape.values() for i in range(0, len(same), _CHUNK)]
+            run = self.threads.map if self.threads else map
+            for _ in run(partial(self._update, group), chunks):
+                pass
+
+    @torch.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """Step for a few matrices of one shape."""
+        updates = []
+        for p in params:
+            state = self.state[p]
+            if not state:
+                state["momentum"] = torch.zeros_like(p)
+            average = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
+            updates.append(p.grad.lerp(average, group["momentum"]))
+        directions = orthogonalize(torch.stack(updates)).unbind()
+        rows, columns = params[0].shape
+        torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(params, directions, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)

@@ -80,7 +80,7 @@ class TargetRecipe:
     guided_layers: tuple[int, ...] = (7, 11)
     families: dict[str, float] = field(default_factory=dict)
     shape: Shape = Shape()
-    compile: bool = True
+    compile: bool = False
 
 
 def load_recipe(name: str) -> Any:

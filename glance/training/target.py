@@ -2,14 +2,15 @@
 
 import csv
 import json
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from glance.synth import Sample
 from glance.training.architecture import build_image_processor, build_target, save_target
@@ -52,11 +53,23 @@ class StepResult:
     dense: float = float("nan")
 
 
+def mean_result(results: list[StepResult]) -> StepResult:
+    """The workers' results as one."""
+    return StepResult(*torch.tensor([astuple(result) for result in results]).nanmean(0).tolist())
+
+
 class TargetTrainer:
     """A target, its optimizers and its schedule."""
 
-    def __init__(self, recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, minutes: float | None = None) -> None:
-        self.recipe, self.tokenizer = recipe, tokenizer
+    def __init__(
+        self,
+        recipe: TargetRecipe,
+        tokenizer: PreTrainedTokenizerBase,
+        minutes: float | None = None,
+        workers: int = 1,
+    ) -> None:
+        self.recipe, self.tokenizer, self.workers = recipe, tokenizer, workers
+        self.threads = ThreadPoolExecutor(workers)
         self.processor = build_image_processor(recipe.shape)
         self.model = build_target(recipe.shape, tokenizer, recipe.seed).train()
         self.dense = nn.ModuleList(DenseHead(recipe.shape.hidden) for _ in range(1 + len(recipe.shape.deepstack)))
@@ -73,18 +86,24 @@ class TargetTrainer:
             (matrices if is_matrix else others).append(p)
         recipe = self.recipe
         self.optimizers = (
-            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay),
+            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay, threads=self.threads),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=0.0),
         )
 
     # ---- one step -------------------------------------------------------------------------------------------------
 
-    def next_batch(self) -> Batch:
+    def next_samples(self) -> list[Sample]:
         progress, recipe = self.schedule.progress, self.recipe
         if not self.pool or progress.step % POOL == 0:
             seed = f"{recipe.seed}/{progress.stage}/{progress.step // POOL}"
             self.pool = draw_pool(recipe.families, recipe.batch, POOL, seed, "train", self.schedule.level)
-        return self.encoder(self.pool[progress.step % POOL])
+        return self.pool[progress.step % POOL]
+
+    def backward(self, samples: list[Sample]) -> StepResult:
+        """Add one worker's share of the gradient."""
+        loss, result = self.losses(self.encoder(samples))
+        (loss / self.workers).backward()
+        return result
 
     def losses(self, batch: Batch) -> tuple[Tensor, StepResult]:
         stage, loss, found = self.schedule.stage, torch.zeros(()), {}
@@ -125,8 +144,10 @@ class TargetTrainer:
         warm = min(1.0, (schedule.progress.total_steps + 1) / recipe.warmup)
         for optimizer, rate in zip(self.optimizers, (recipe.muon_rate, recipe.adam_rate), strict=True):
             optimizer.param_groups[0]["lr"] = rate * warm * schedule.rate
-        loss, result = self.losses(self.next_batch())
-        loss.backward()
+        samples = self.next_samples()
+        share = -(-len(samples) // self.workers)
+        parts = [samples[i : i + share] for i in range(0, len(samples), share)]
+        result = mean_result(list(self.threads.map(self.backward, parts)))
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.dense.parameters()], recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -159,6 +180,7 @@ def train_target(
     recipe: TargetRecipe,
     out: Path,
     minutes: float | None = None,
+    workers: int = 1,
     save_every: int = 200,
     log_every: int = 20,
     quiet: bool = False,
@@ -168,13 +190,17 @@ def train_target(
     Args:
         out: folder of the run: `state.pt` (to resume), `curve.csv`, `recipe.json`, and the finished `target/`.
         minutes: fit the run to this much time instead of the recipe's steps.
+        workers: threads that share each batch. With one thread of arithmetic each (OMP_NUM_THREADS=1) they wait for
+            one another once a step instead of at every product, which matters on a machine with other work.
 
     Returns:
         The folder of the finished target.
     """
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = build_tokenizer(recipe.shape.vocabulary)
-    trainer = TargetTrainer(recipe, tokenizer, minutes)
+    if not (out / "tokenizer").exists():
+        build_tokenizer(recipe.shape.vocabulary).save_pretrained(out / "tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
+    trainer = TargetTrainer(recipe, tokenizer, minutes, workers)
     schedule, curve = trainer.schedule, out / "curve.csv"
     if (out / _STATE).exists():
         trainer.load(out)

@@ -8,7 +8,7 @@ RECIPE = TargetRecipe(
     batch=32,
     stages=(
         # the vision tower learns what it sees: characters, colours, things
-        Stage("dense", steps=700, vision=True, text=False, dense_weight=1.0, rate=(1.0, 0.6)),
+        Stage("dense", steps=850, vision=True, text=False, dense_weight=1.0, rate=(1.0, 0.6)),
         # the text stack learns to read; its first documents have one line
         Stage(
             "text",

@@ -1,0 +1,242 @@
+"""Trains a draft head of either kind on the target's own answers: `train_head(recipe, target, out)`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from glance.checkpoints import TargetParts, load_target
+from glance.drafters.block import BlockHead
+from glance.drafters.eagle3 import Eagle3Head
+from glance.target import EMBEDDINGS
+from glance.training.corpus import Answered, Row, build_corpus, load_corpus, save_corpus, teacher_forced
+from glance.training.head_block import block_loss, block_top1, build_block_head
+from glance.training.head_eagle3 import build_eagle3_head, eagle3_loss
+from glance.training.head_recipe import HeadRecipe
+from glance.training.muon import Muon
+from glance.training.tokenizer import MASK
+
+_STATE = "state.pt"
+Loss = Callable[[list[Row], random.Random], tuple[Tensor, float]]
+
+
+def corpus_of(recipe: HeadRecipe, parts: TargetParts, file: Path, split: str, count: int) -> list[Answered]:
+    """The corpus in `file`, made first where there is none."""
+    if not file.exists():
+        save_corpus(build_corpus(parts, recipe.families, count, recipe.seed, split, quiet=False), file)
+    return load_corpus(file)
+
+
+def build_head(recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered]) -> BlockHead | Eagle3Head:
+    """An untrained head of the recipe's kind."""
+    torch.manual_seed(recipe.seed)
+    text = parts.model.config.text_config
+    if recipe.kind == "glance":
+        return build_block_head(recipe, text, parts.tokenizer.convert_tokens_to_ids(MASK))
+    return build_eagle3_head(recipe, text, parts.model.get_input_embeddings(), corpus)
+
+
+def loss_of(recipe: HeadRecipe, parts: TargetParts, head: BlockHead | Eagle3Head) -> Loss:
+    """The head's loss as a function of some answers."""
+    embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
+    if recipe.kind == "glance":
+        return lambda rows, rng: block_loss(head, rows, embed, lm_head, recipe, rng)
+    return lambda rows, rng: eagle3_loss(head, rows, lm_head, recipe)
+
+
+class HeadTrainer:
+    """Optimizes a head over epochs of the corpus, cosine rate after a warm-up."""
+
+    def __init__(self, recipe: HeadRecipe, head: nn.Module, loss: Loss, rows: list[Row]) -> None:
+        self.recipe, self.head, self.loss, self.rows = recipe, head, loss, rows
+        self.steps = recipe.epochs * math.ceil(len(rows) / recipe.batch)
+        self.done = 0
+        learnt = [(name, p) for name, p in head.named_parameters() if p.requires_grad]
+        matrices = [p for name, p in learnt if p.ndim == 2 and "lm_head" not in name]
+        others = [p for name, p in learnt if p.ndim != 2 or "lm_head" in name]
+        self.optimizers = (
+            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay),
+            torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay),
+        )
+
+    def rate(self) -> float:
+        """Factor on both learning rates."""
+        warm = max(1, round(self.recipe.warmup * self.steps))
+        if self.done < warm:
+            return (self.done + 1) / warm
+        return 0.5 * (1 + math.cos(math.pi * (self.done - warm) / max(1, self.steps - warm)))
+
+    def batches(self) -> Iterator[tuple[list[Row], random.Random]]:
+        """What is left of the run. Rows of one batch are of like length."""
+        per_epoch = math.ceil(len(self.rows) / self.recipe.batch)
+        while self.done < self.steps:
+            epoch, step = divmod(self.done, per_epoch)
+            rng = random.Random(f"{self.recipe.seed}/{epoch}")
+            order = sorted(range(len(self.rows)), key=lambda i: len(self.rows[i].ids) + 8 * rng.random())
+            chunks = [order[i : i + self.recipe.batch] for i in range(0, len(order), self.recipe.batch)]
+            rng.shuffle(chunks)
+            for chunk in chunks[step:]:
+                yield [self.rows[i] for i in chunk], random.Random(f"{self.recipe.seed}/{self.done}")
+
+    def step(self, rows: list[Row], rng: random.Random) -> tuple[float, float]:
+        factor = self.rate()
+        for optimizer, rate in zip(self.optimizers, (self.recipe.muon_rate, self.recipe.adam_rate), strict=True):
+            optimizer.param_groups[0]["lr"] = rate * factor
+        loss, accuracy = self.loss(rows, rng)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        self.done += 1
+        return loss.item(), accuracy
+
+    def save(self, folder: Path) -> None:
+        state = {
+            "head": self.head.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "done": self.done,
+        }
+        torch.save(state, folder / "state.tmp")
+        (folder / "state.tmp").replace(folder / _STATE)
+
+    def load(self, folder: Path) -> None:
+        state = torch.load(folder / _STATE, weights_only=True)
+        self.head.load_state_dict(state["head"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.done = state["done"]
+
+
+def layers_read(recipe: HeadRecipe, head: BlockHead | Eagle3Head) -> list[int]:
+    """Target layers whose states the head needs."""
+    layers = list(head.config.target_layer_ids)
+    return [*layers, EMBEDDINGS] if recipe.kind == "eagle3" else layers
+
+
+def train_head(
+    recipe: HeadRecipe,
+    target: Path,
+    out: Path,
+    corpus: Path | None = None,
+    save_every: int = 200,
+    log_every: int = 20,
+    quiet: bool = False,
+) -> Path:
+    """Train a head for the target in folder `target`, or go on with the run in `out`.
+
+    Args:
+        out: folder of the run: `state.pt`, `curve.csv`, `recipe.json`, and the finished `head/`.
+        corpus: folder of the answered samples, made where missing; share it between heads that are compared.
+
+    Returns:
+        The folder of the finished head.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    corpus = corpus or out
+    corpus.mkdir(parents=True, exist_ok=True)
+    parts = load_target(target)
+    answered = corpus_of(recipe, parts, corpus / "train.jsonl", "train", recipe.samples)
+    held_out = corpus_of(recipe, parts, corpus / "validation.jsonl", "validation", recipe.held_out)
+    head = build_head(recipe, parts, answered)
+    layers = layers_read(recipe, head)
+    rows = list(tqdm(teacher_forced(parts, answered, layers), "states", len(answered), disable=quiet, mininterval=5))
+    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
+    if (out / _STATE).exists():
+        trainer.load(out)
+    else:
+        (out / "curve.csv").write_text("step,rate,loss,first_accuracy\n")
+    (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
+    recent: list[tuple[float, float]] = []
+    bar = tqdm(trainer.batches(), recipe.name, trainer.steps, initial=trainer.done, disable=quiet, mininterval=5)
+    for batch in bar:
+        recent.append(trainer.step(*batch))
+        if trainer.done % log_every == 0 or trainer.done == trainer.steps:
+            loss, accuracy = torch.tensor(recent).nanmean(0).tolist()
+            with (out / "curve.csv").open("a", newline="") as file:
+                csv.writer(file).writerow([trainer.done, f"{trainer.rate():.3f}", f"{loss:.4f}", f"{accuracy:.4f}"])
+            bar.set_postfix_str(f"loss={loss:.3f} first={accuracy:.3f}")
+            recent = []
+        if trainer.done % save_every == 0:
+            trainer.save(out)
+    trainer.save(out)
+    save_head(recipe, head, parts, out / "head")
+    (out / "held-out.json").write_text(json.dumps(_held_out(recipe, head, parts, held_out, layers), indent=1))
+    return out / "head"
+
+
+def _held_out(
+    recipe: HeadRecipe, head: nn.Module, parts: TargetParts, answered: list[Answered], layers: list[int]
+) -> dict[str, object]:
+    """Figures on answers that training never saw."""
+    rows = list(teacher_forced(parts, answered, layers))
+    if recipe.kind == "glance":
+        embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
+        top1, accepted = block_top1(head, rows, embed, lm_head)
+        return {"top1": top1, "chain_accepted": accepted}
+    with torch.no_grad():
+        loss, first = eagle3_loss(head, rows, parts.model.get_output_embeddings(), recipe)
+    return {"loss": loss.item(), "top1": [first]}
+
+
+def save_head(recipe: HeadRecipe, head: BlockHead | Eagle3Head, parts: TargetParts, folder: Path) -> None:
+    """Write the head in bfloat16 with the config of its format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    c, text = head.config, parts.model.config.text_config
+    config: dict[str, object] = {
+        "hidden_size": c.hidden_size,
+        "intermediate_size": c.intermediate_size,
+        "num_attention_heads": c.num_attention_heads,
+        "num_key_value_heads": c.num_key_value_heads,
+        "head_dim": c.head_dim,
+        "hidden_act": "silu",
+        "rms_norm_eps": c.rms_norm_eps,
+        "rope_theta": c.rope_theta,
+        "rope_scaling": None,
+        "max_position_embeddings": c.max_position_embeddings,
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "tie_word_embeddings": False,
+        "vocab_size": text.vocab_size,
+        "bos_token_id": text.bos_token_id,
+        "eos_token_id": text.eos_token_id,
+        "dtype": "bfloat16",
+    }
+    if recipe.kind == "glance":
+        config |= {
+            "architectures": ["DFlashDraftModel"],
+            "model_type": "qwen3",
+            "num_hidden_layers": c.num_hidden_layers,
+            "layer_types": ["full_attention"] * c.num_hidden_layers,
+            "block_size": c.block_size,
+            "num_target_layers": text.num_hidden_layers,
+            "dflash_config": {"mask_token_id": c.mask_token_id, "target_layer_ids": list(c.target_layer_ids)},
+        }
+    else:
+        config |= {
+            "architectures": ["LlamaForCausalLMEagle3"],
+            "model_type": "llama",
+            "num_hidden_layers": 1,
+            "draft_vocab_size": c.draft_vocab_size,
+            "eagle_config": {
+                "eagle_aux_hidden_state_layer_ids": list(c.target_layer_ids),
+                "use_aux_hidden_state": True,
+            },
+        }
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    tensors = {
+        name: t.detach().to(torch.bfloat16).contiguous() if t.is_floating_point() else t
+        for name, t in head.state_dict().items()
+        if name != "embed_tokens.weight"  # the target's own
+    }
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

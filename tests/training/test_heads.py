@@ -1,0 +1,207 @@
+"""The heads' trainers: what a block may see, what is revealed, how saved heads load, and that they learn."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from glance.checkpoints import TargetParts, load_block_head, load_eagle3_head, load_target
+from glance.drafters.autoregressive import Autoregressive
+from glance.drafters.block import BlockDrafter
+from glance.drafters.eagle3 import Eagle3Drafter
+from glance.engine import Decoding, Settings
+from glance.stop import StopRules
+from glance.target import EMBEDDINGS, Target
+from glance.trace import summarize
+from glance.training import heads as module
+from glance.training.architecture import build_image_processor, build_target, save_target
+from glance.training.corpus import Answered, answer_samples, build_corpus, make_prompt, teacher_forced
+from glance.training.head_block import BlockBatch, block_logits, block_loss
+from glance.training.head_eagle3 import eagle3_loss
+from glance.training.head_recipe import HeadRecipe
+from glance.training.heads import HeadTrainer, build_head, layers_read, loss_of, save_head, train_head
+
+from .tiny import SHAPE
+
+GLANCE = HeadRecipe(
+    name="tiny-glance",
+    kind="glance",
+    families={"charts": 1.0},
+    samples=4,
+    held_out=2,
+    epochs=2,
+    batch=2,
+    mlp=32,
+    heads=2,
+    kv_heads=1,
+    head_dim=16,
+    layers=2,
+    fused=2,
+    block_size=5,
+    anchors=3,
+    draft_vocabulary=40,
+)
+EAGLE3 = dataclasses.replace(GLANCE, name="tiny-eagle3", kind="eagle3", passes=3)
+ANSWERS = {seed: (*(random.Random(seed).randrange(20, 260) for _ in range(14)), 2) for seed in range(4)}
+
+
+@pytest.fixture(scope="module")
+def parts(tokenizer, tmp_path_factory) -> TargetParts:
+    """An untrained target of five layers, with weights large enough that its answers vary and its tops are clear."""
+    folder = tmp_path_factory.mktemp("target")
+    shape = dataclasses.replace(SHAPE, layers=5)
+    model = build_target(shape, tokenizer, seed=1)
+    for p in model.model.language_model.parameters():
+        if p.ndim == 2:
+            p.data *= 60 if p.shape[0] == shape.vocabulary else 20
+    save_target(model, tokenizer, build_image_processor(shape), folder)
+    return load_target(folder)
+
+
+@pytest.fixture(scope="module")
+def answered() -> list[Answered]:
+    return [Answered("charts", seed, "train", (256, 256), answer) for seed, answer in ANSWERS.items()]
+
+
+def _rows(parts, answered, recipe):
+    head = build_head(recipe, parts, answered)
+    return head, list(teacher_forced(parts, answered, layers_read(recipe, head)))
+
+
+def test_batched_greedy_answers_are_those_of_the_engine(parts):
+    drawn = [build.draw() for build in (Answered("scenes", seed, "train", (256, 256), ()) for seed in range(5))]
+    found = answer_samples(parts, drawn, max_new_tokens=6, batch=3)
+    target = Target(parts.model, [])
+    ends = frozenset(parts.model.generation_config.eos_token_id)
+    for one, answer in zip(drawn, found, strict=True):
+        prefill = target.prefill(make_prompt(parts, one))
+        settings = Settings(max_new_tokens=6)
+        run = Decoding(target, prefill, Autoregressive(), settings, StopRules(ends, 6))
+        list(run)
+        assert run.answer == answer[: len(run.answer)]
+
+
+def test_a_block_sees_only_context_before_its_root(parts, answered):
+    """Changing states at and behind the root, or another block, leaves a block's logits alone."""
+    head, rows = _rows(parts, answered, GLANCE)
+    start = rows[0].prompt + 3
+    embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
+    batch = BlockBatch(rows[:1], head, [[start, start + 4]])
+    before = block_logits(head, batch, embed, lm_head)
+    batch.states[:, start:] += 1.0
+    batch.slots[:, 1] = 30
+    after = block_logits(head, batch, embed, lm_head)
+    assert torch.allclose(before[:, 0], after[:, 0], atol=1e-6)
+    batch.states[:, start - 1] += 1.0
+    assert not torch.allclose(after[:, 0], block_logits(head, batch, embed, lm_head)[:, 0], atol=1e-6)
+
+
+def test_labels_stand_at_their_own_positions(parts, answered):
+    head, rows = _rows(parts, answered, GLANCE)
+    start = rows[1].prompt + 2
+    batch = BlockBatch(rows[1:2], head, [[start]])
+    assert batch.slots[0, 0].tolist() == [rows[1].ids[start].item(), *[head.config.mask_token_id] * 4]
+    assert batch.labels[0, 0].tolist() == [-100, *rows[1].ids[start + 1 : start + 5].tolist()]
+
+
+def test_revealed_slots_are_true_and_not_trained(parts, answered):
+    head, rows = _rows(parts, answered, GLANCE)
+    batch = BlockBatch(rows[:1], head, [[rows[0].prompt]])
+    labels = batch.labels.clone()
+    shown = int(batch.reveal(random.Random(0), share=1.0)[0, 0])
+    assert shown > 0
+    assert torch.equal(batch.slots[0, 0, 1 : shown + 1], labels[0, 0, 1 : shown + 1])
+    assert (batch.labels[0, 0, 1 : shown + 1] == -100).all()
+    assert torch.equal(batch.labels[0, 0, shown + 1 :], labels[0, 0, shown + 1 :])
+
+
+@pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
+def test_a_run_saves_a_head_that_loads(parts, answered, recipe, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "corpus_of", lambda recipe, parts, file, split, count: answered)
+    folder = train_head(recipe, parts.model.name_or_path, tmp_path, quiet=True, log_every=1)
+    load = load_block_head if recipe.kind == "glance" else load_eagle3_head
+    head = load(folder, parts)
+    assert sum(p.numel() for p in head.parameters()) > 0
+    assert (tmp_path / "held-out.json").exists()
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4
+
+
+@pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
+def test_losses_are_finite_for_answers_of_one_token(parts, recipe):
+    short = [Answered("charts", 0, "train", (256, 256), (2,)), Answered("charts", 1, "train", (256, 256), (40, 2))]
+    head, rows = _rows(parts, short, recipe)
+    lm_head = parts.model.get_output_embeddings()
+    if recipe.kind == "glance":
+        loss, _ = block_loss(head, rows, parts.model.get_input_embeddings(), lm_head, recipe, random.Random(0))
+    else:
+        loss, _ = eagle3_loss(head, rows, lm_head, recipe)
+    assert torch.isfinite(loss)
+
+
+def test_eagle3_passes_equal_the_drafters_chain(parts, answered):
+    """What the head sees in training pass i is what it sees when serving a chain: same hidden states, same logits."""
+    recipe = dataclasses.replace(EAGLE3, passes=3, draft_vocabulary=272)
+    head, rows = _rows(parts, answered[:1], recipe)
+    row, seen = rows[0], []
+    head.norm.register_forward_hook(lambda module, args, out: seen.append(args[0].detach()))
+    eagle3_loss(head, rows, parts.model.get_output_embeddings(), recipe)
+    # serve by hand: rows before the first answer token are committed, the root and two true tokens are drafted
+    start = row.prompt
+    fused = torch.cat([row.states[i] for i in head.config.target_layer_ids], -1)[:start]
+    inputs = torch.cat([row.states[EMBEDDINGS][1:start], head.embed_tokens(row.ids[start : start + 1])])
+    features, embedded = head.fc(fused), inputs
+    positions = torch.arange(start)
+    outputs = []
+    for step in range(3):
+        size = len(embedded)
+        hidden = head(embedded[None], features[None], positions[:size], torch.ones(size, size, dtype=torch.bool).tril())
+        outputs.append(hidden[0, -1])
+        embedded = torch.cat([embedded, head.embed_tokens(row.ids[start + 1 + step : start + 2 + step])])
+        features = torch.cat([features, hidden[0, -1:]])
+        positions = torch.arange(len(embedded))
+    for step, expected in enumerate(outputs):
+        assert torch.allclose(seen[step][0], expected, atol=1e-5), step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
+def test_an_overfitted_head_drafts_whole_blocks_in_the_engine(parts, recipe):
+    """Training and serving match: on prompts learnt by heart almost every draft is accepted."""
+    recipe = dataclasses.replace(
+        recipe, epochs=150, batch=4, mlp=64, anchors=8, adam_rate=0.005, muon_rate=0.02, draft_vocabulary=272, passes=5
+    )
+    drawn = [Answered("charts", seed, "train", (256, 256), ()) for seed in range(4)]
+    found = answer_samples(parts, [one.draw() for one in drawn], max_new_tokens=24)
+    corpus = [dataclasses.replace(one, answer=tuple(answer)) for one, answer in zip(drawn, found, strict=True)]
+    head, rows = _rows(parts, corpus, recipe)
+    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
+    for batch in trainer.batches():
+        trainer.step(*batch)
+    target = Target(parts.model, layers_read(recipe, head))
+    ends = frozenset(parts.model.generation_config.eos_token_id)
+    rounds = []
+    for one in corpus:
+        if recipe.kind == "glance":
+            drafter = BlockDrafter(head.eval(), target.embed_tokens, target.lm_head)
+        else:
+            drafter = Eagle3Drafter(head.eval(), steps=4)
+        prefill = target.prefill(make_prompt(parts, one.draw()))
+        rules = StopRules(ends, 20)
+        rounds += list(Decoding(target, prefill, drafter, Settings(max_new_tokens=20, budget=15), rules))
+    assert summarize(rounds).tau > 3.0
+
+
+def test_save_head_leaves_out_the_targets_embeddings(parts, answered, tmp_path):
+    head, _ = _rows(parts, answered[:1], EAGLE3)
+    save_head(EAGLE3, head, parts, tmp_path)
+    assert "embed_tokens.weight" not in load_file(tmp_path / "model.safetensors")
+
+
+def test_a_corpus_holds_only_answers_that_end(parts, monkeypatch):
+    monkeypatch.setattr("glance.training.corpus.answer_samples", lambda parts, drawn, quiet: [[5, 6, 2], [5, 6, 7], []])
+    corpus = build_corpus(parts, {"charts": 1.0}, 3, seed=0)
+    assert [one.answer for one in corpus] == [(5, 6, 2)]
