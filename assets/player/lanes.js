@@ -99,7 +99,7 @@
 
     updateCard(card, k, follow) {
       const { lane } = card;
-      const key = [k, lane.rounds.length, !!lane.closing, lane.order ? this.run.reference.finished(Infinity) : 0].join();
+      const key = [k, lane.rounds.length, !!lane.closing, lane.order ? this.run.reference.rounds.length : 0, !!this.run.reference.closing].join();
       if (key === card.key) return;
       card.key = key;
       this.setText(card, k, follow);
@@ -117,6 +117,7 @@
       const [kind, words] = verdict(lane);
       card.badge.className = "gl-badge gl-" + kind;
       card.badge.textContent = words;
+      card.badge.title = lane.closing ? G.inert(lane.closing.identity.sentence) : "";
       card.element.dataset.verdict = lane.closing ? lane.closing.identity.verdict : "open";
       this.setFoot(card, k === all && !!lane.closing, stats);
     }
@@ -131,10 +132,21 @@
       if (follow) text.scrollTop = text.scrollHeight;
     }
 
+    /** How much sooner this lane's answer is complete than the reference's when every prefill counts. */
+    endToEnd(lane) {
+      const { run } = this, { reference } = run;
+      if (!lane.order || !reference.closing || !lane.closing) return null;
+      const all = (one) => run.header.prefill_ms + one.closing.begin_ms + one.total;
+      return all(reference) / all(lane);
+    }
+
     setFoot(card, finished, stats) {
       const { closing } = card.lane, words = [];
       if (finished) {
-        words.push("Finished after " + G.ms(stats.ms) + ": " + G.reason(closing.reason) + ".");
+        words.push("Done in " + G.ms(stats.ms) + ": " + G.reason(closing.reason) + ".");
+        const whole = this.endToEnd(card.lane);
+        if (whole) words.push("Prefill included " + G.fixed(whole, 2) + "×.");
+        words.push("SHA-256 " + closing.sha256.slice(0, 10) + "…");
         if (closing.identity.verdict === "differs") words.push(closing.identity.sentence);
         if (closing.note) words.push("⚠ " + closing.note);
       }

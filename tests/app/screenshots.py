@@ -1,6 +1,7 @@
-"""Pictures of the page for people to look at: `python -m tests.app.screenshots [FOLDER]`, by default assets/screenshots.
+"""Pictures of the page for people to look at: `python -m tests.app.screenshots [FOLDER]`.
 
-They show the shipped examples in light, in dark and at the width of a phone. Nothing is asserted here.
+They show the shipped examples in light, in dark and at the width of a phone, by default in assets/screenshots. Nothing
+is asserted here.
 """
 
 from __future__ import annotations

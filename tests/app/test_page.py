@@ -7,6 +7,7 @@ from PIL import Image
 
 from glance import trace
 from tests.app import fake
+from tests.test_images import bomb, locked_pdf
 
 pytestmark = pytest.mark.browser
 
@@ -90,6 +91,12 @@ def test_numbers_are_those_of_the_summary(page):
         assert stat(page, lane.id, 3) == f"{summary.tau:.2f}"
         assert stat(page, lane.id, 4) == f"{summary.tokens_per_s:.0f}"
         assert page.inner_text(f".gl-lane[data-lane={lane.id}] .gl-text") == lane.end.text + "end"
+    header, first, last = run.header, run.lane("autoregressive").end, run.lane("glance").end
+    whole = (header.prefill_ms + first.begin_ms + first.summary.ms) / (
+        header.prefill_ms + last.begin_ms + last.summary.ms
+    )
+    foot = page.inner_text(".gl-lane[data-lane=glance] .gl-foot")
+    assert f"Prefill included {whole:.2f}×" in foot and last.sha256[:10] in foot
     speedup = run.lane("glance").end.summary.tokens_per_s / run.lane("autoregressive").end.summary.tokens_per_s
     assert page.inner_text(".gl-lane[data-lane=glance] .gl-speedup") == f"{speedup:.2f}×"
 
@@ -211,6 +218,30 @@ def test_a_bad_file_leaves_the_previous_picture(stub_server, visit, tmp_path):
     page.wait_for_function("() => document.querySelector('#upload').textContent.includes('stub-chart')")
     ask(page, "Still there?")
     wait_done(page, "first")
+
+
+def test_bad_files_one_after_another(stub_server, visit, tmp_path):
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "drawing.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg"><script>window.harmed=1</script></svg>'
+    )
+    bomb(tmp_path / "bomb.png", 12000, 12000)
+    Image.new("RGB", (10, 3000)).save(tmp_path / "strip.png")
+    locked_pdf(tmp_path / "locked.pdf")
+    page = visit(stub_server)
+    before = page.get_attribute("#seen img", "src")
+    for name, words in {
+        "empty.png": "empty", "drawing.svg": "export the drawing as PNG", "bomb.png": "144 megapixels",
+        "strip.png": "300 to 1", "locked.pdf": "password",
+    }.items():  # fmt: skip
+        put(page, tmp_path / name)
+        wait_status(page, words)
+        page.wait_for_function("() => document.querySelector('#upload').textContent.includes('stub-chart')")
+    assert page.get_attribute("#seen img", "src") == before
+    assert page.evaluate("window.harmed") is None
+    Image.new("RGB", (1, 1), "red").save(tmp_path / "dot.png")
+    put(page, tmp_path / "dot.png")
+    wait_status(page, "enlarged from 1×1")
 
 
 def test_pages_of_a_pdf(stub_server, visit, tmp_path):
