@@ -112,7 +112,8 @@
       const cap = this.run.header.settings.max_new_tokens || stats.tokens;
       card.bar.value = lane.closing ? stats.tokens / Math.max(1, lane.closing.ids.length) : Math.min(1, stats.tokens / cap);
       const reference = this.run.reference.stats(this.run.reference.rounds.length).perSecond;
-      card.speed.textContent = lane.order ? G.fixed(stats.perSecond / reference, 2) + "×" : "1×";
+      const speedup = stats.perSecond / reference;
+      card.speed.textContent = !lane.order ? "1×" : Number.isFinite(speedup) ? speedup.toFixed(2) + "×" : "–";
       card.versus.textContent = lane.order ? "decode speed" : "decode speed (the yardstick)";
       const [kind, words] = verdict(lane);
       card.badge.className = "gl-badge gl-" + kind;

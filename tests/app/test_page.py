@@ -1,6 +1,7 @@
 """The page in a real browser, on made-up runs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -346,6 +347,39 @@ def test_slow_motion_plays_one_round(page):
     page.wait_for_selector(f"{ROOT}[data-phase=verify]")
     page.wait_for_selector(f"{ROOT}[data-playing='']")
     assert data(page, "round") == "4" and data(page, "phase") == "done"
+
+
+def feed(page, text: str) -> None:
+    page.evaluate("text => document.querySelector('#view .gl-root').player.feed(text)", text)
+
+
+def only(lines: list[str], lanes: tuple[str, ...], rounds: bool = True) -> str:
+    """The trace of some lanes, with or without their rounds."""
+    run = trace.read("".join(lines))
+    kept = [trace.Lane(x.id, x.rounds if rounds else (), x.end) for x in run.lanes if x.id in lanes]
+    names = tuple(x for x in run.header.lanes if x["id"] in lanes)
+    return trace.write(trace.Trace(replace(run.header, lanes=names, run="+".join(lanes)), tuple(kept), run.pieces))
+
+
+def test_unusual_traces(stub_server, visit):
+    page = visit(stub_server)
+    for text, words in {
+        "nonsense\n": "cannot be shown",
+        '{"kind":"round"}\n': "first line is not a header",
+        "".join(fake.lines(run="new")).replace('"schema":1', '"schema":99'): "schema 99",
+    }.items():
+        feed(page, text)
+        assert words in page.inner_text(".gl-say")
+    feed(page, only(fake.lines(), ("autoregressive",)))
+    assert page.locator(".gl-lane").count() == 1 and data(page, "chosen") == "autoregressive"
+    feed(page, only(fake.lines(), ("autoregressive", "glance"), rounds=False))
+    assert "no round was needed" in page.inner_text(".gl-say")
+    assert stat(page, "glance", 3) == "–" and page.inner_text(".gl-lane[data-lane=glance] .gl-speedup") == "–"
+    large = fake.lines(budget=63, run="large")
+    feed(page, "".join(large)[:-40])  # torn in the middle of a line
+    assert data(page, "done") is None
+    feed(page, "".join(large))
+    assert data(page, "done") == "1" and data(page, "run") == "large"
 
 
 def contrast(page, selector: str) -> float:
