@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -159,24 +159,55 @@ class Row:
     last: Tensor
 
 
-@torch.inference_mode()
-def teacher_forced(parts: TargetParts, corpus: Sequence[Answered], layers: Sequence[int]) -> Iterator[Row]:
-    """Run the target once over each prompt and its answer."""
-    model, text = parts.model, parts.model.model.language_model
-    top = len(text.layers) - 1
-    for one in corpus:
-        prompt = make_prompt(parts, one.draw())
-        answer = torch.tensor(one.answer)
-        ids = torch.cat([prompt.ids[0], answer])
-        after = prompt.length + prompt.rope_delta + torch.arange(len(answer))
-        with capture(text, {*layers, top}) as states:
-            model(
-                input_ids=ids[None],
-                position_ids=torch.cat([prompt.positions, after.expand(3, 1, -1)], dim=-1),
-                pixel_values=prompt.pixels.to(model.dtype),
-                image_grid_thw=prompt.grid,
-                use_cache=False,
-                logits_to_keep=1,
-            )
-        kept = {i: states[i][0].clone() for i in layers}
-        yield Row(ids, prompt.length, kept, text.norm(states[top][0]))
+def teacher_forced(
+    parts: TargetParts, corpus: Sequence[Answered], layers: Sequence[int], batch: int = 16, quiet: bool = True
+) -> list[Row]:
+    """Run the target once over each prompt and its answer; rows come in the order of the corpus.
+
+    Prompts of equal shape share a pass. Padding stands behind the answers, where causal rows do not see it.
+    """
+    prompts = [make_prompt(parts, one.draw()) for one in corpus]
+    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for i, prompt in enumerate(prompts):
+        groups[prompt.length, str(prompt.grid.tolist())].append(i)
+    rows: list[Row | None] = [None] * len(corpus)
+    with tqdm(total=len(corpus), disable=quiet, desc="states", mininterval=5) as bar:
+        for members in groups.values():
+            members.sort(key=lambda i: len(corpus[i].answer))
+            for start in range(0, len(members), batch):
+                chosen = members[start : start + batch]
+                found = _forced(parts, [prompts[i] for i in chosen], [corpus[i].answer for i in chosen], layers)
+                for i, row in zip(chosen, found, strict=True):
+                    rows[i] = row
+                bar.update(len(chosen))
+    return rows  # type: ignore[return-value]
+
+
+@torch.no_grad()
+def _forced(
+    parts: TargetParts, prompts: Sequence[Prompt], answers: Sequence[tuple[int, ...]], layers: Sequence[int]
+) -> list[Row]:
+    """Rows of prompts of equal shape."""
+    model, text, first = parts.model, parts.model.model.language_model, prompts[0]
+    top, longest = len(text.layers) - 1, max(len(answer) for answer in answers)
+    ids = torch.full((len(prompts), first.length + longest), parts.tokenizer.pad_token_id)
+    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        ids[i, : first.length] = prompt.ids[0]
+        ids[i, first.length : first.length + len(answer)] = torch.tensor(answer)
+    after = (first.length + first.rope_delta + torch.arange(longest)).expand(3, 1, -1)
+    with capture(text, {*layers, top}) as states:
+        model(
+            input_ids=ids,
+            position_ids=torch.cat([first.positions, after], dim=-1).expand(3, len(prompts), -1),
+            pixel_values=torch.cat([p.pixels for p in prompts]).to(model.dtype),
+            image_grid_thw=torch.cat([p.grid for p in prompts]),
+            use_cache=False,
+            logits_to_keep=1,
+        )
+    last = text.norm(states[top])
+    rows = []
+    for i, answer in enumerate(answers):
+        size = first.length + len(answer)
+        kept = {layer: states[layer][i, :size].clone() for layer in layers}
+        rows.append(Row(ids[i, :size].clone(), first.length, kept, last[i, :size].clone()))
+    return rows

@@ -150,7 +150,7 @@ def train_head(
     held_out = corpus_of(recipe, parts, corpus / "validation.jsonl", "validation", recipe.held_out)
     head = build_head(recipe, parts, answered)
     layers = layers_read(recipe, head)
-    rows = list(tqdm(teacher_forced(parts, answered, layers), "states", len(answered), disable=quiet, mininterval=5))
+    rows = teacher_forced(parts, answered, layers, quiet=quiet)
     trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
     if (out / _STATE).exists():
         trainer.load(out)
@@ -179,7 +179,7 @@ def _held_out(
     recipe: HeadRecipe, head: nn.Module, parts: TargetParts, answered: list[Answered], layers: list[int]
 ) -> dict[str, object]:
     """Figures on answers that training never saw."""
-    rows = list(teacher_forced(parts, answered, layers))
+    rows = teacher_forced(parts, answered, layers)
     if recipe.kind == "glance":
         embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
         top1, accepted = block_top1(head, rows, embed, lm_head)

@@ -69,7 +69,7 @@ def answered() -> list[Answered]:
 
 def _rows(parts, answered, recipe):
     head = build_head(recipe, parts, answered)
-    return head, list(teacher_forced(parts, answered, layers_read(recipe, head)))
+    return head, teacher_forced(parts, answered, layers_read(recipe, head))
 
 
 def test_batched_greedy_answers_are_those_of_the_engine(parts):
@@ -83,6 +83,21 @@ def test_batched_greedy_answers_are_those_of_the_engine(parts):
         run = Decoding(target, prefill, Autoregressive(), settings, StopRules(ends, 6))
         list(run)
         assert run.answer == answer[: len(run.answer)]
+
+
+def test_states_are_those_of_serving(parts):
+    """Prompt rows equal the engine's prefill, and the rows behind them predict the target's own answer."""
+    drawn = [Answered("charts", seed, "train", (256, 256), ()) for seed in range(3)]
+    found = answer_samples(parts, [one.draw() for one in drawn], max_new_tokens=8)
+    corpus = [dataclasses.replace(one, answer=tuple(answer)) for one, answer in zip(drawn, found, strict=True)]
+    layers = [EMBEDDINGS, 0, 1, 4]
+    target = Target(parts.model, layers)
+    for one, row in zip(corpus, teacher_forced(parts, corpus, layers), strict=True):
+        prefill = target.prefill(make_prompt(parts, one.draw()))
+        for layer in layers:
+            assert torch.allclose(row.states[layer][: row.prompt], prefill.states[layer], atol=1e-4)
+        predicted = target.lm_head(row.last[row.prompt - 1 : -1]).argmax(-1)
+        assert predicted.tolist() == list(one.answer)
 
 
 def test_a_block_sees_only_context_before_its_root(parts, answered):
@@ -172,7 +187,7 @@ def test_eagle3_passes_equal_the_drafters_chain(parts, answered):
 def test_an_overfitted_head_drafts_whole_blocks_in_the_engine(parts, recipe):
     """Training and serving match: on prompts learnt by heart almost every draft is accepted."""
     recipe = dataclasses.replace(
-        recipe, epochs=150, batch=4, mlp=64, anchors=8, adam_rate=0.005, muon_rate=0.02, draft_vocabulary=272, passes=5
+        recipe, epochs=200, batch=4, mlp=64, anchors=8, adam_rate=0.005, muon_rate=0.02, draft_vocabulary=272, passes=5
     )
     drawn = [Answered("charts", seed, "train", (256, 256), ()) for seed in range(4)]
     found = answer_samples(parts, [one.draw() for one in drawn], max_new_tokens=24)
