@@ -27,7 +27,8 @@ class Settings:
         seed: of the draws; every lane draws the same numbers.
         stop: stop strings.
         tie_threshold: where the target's top two logits at a tree row lie closer than this, the token comes from
-            an ordinary one-token pass. 0 for fp32; needed where packed and single rows round differently.
+            an ordinary one-token pass. 0 for fp32; above it where packed and single rows round differently. It
+            narrows such differences down and cannot exclude them: the cache holds rows of packed passes.
     """
 
     max_new_tokens: int = 256

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from .trace import Identity, Round
 
+NEAR_TIE = 0.05  # logits closer than this can change places in bf16, whose steps at 8 are 0.0625
+
 
 def margin_at(rounds: Sequence[Round], index: int) -> float | None:
     """Top-1 minus top-2 logit where a lane chose answer token `index`, or None where no root row chose it.
@@ -46,12 +48,13 @@ def compare(
         left = expected[index] if index < len(expected) else None
         right = got[index] if index < len(got) else None
         gap = "" if margin is None else f"; the target's two best logits were {margin:.3g} apart there"
+        gap += ", which rounding can turn around" if margin is not None and margin < NEAR_TIE else ""
         name = ["the end" if t is None else f"“{show(t)}”" for t in (left, right)]
         sentence = f"Differs from {reference} at token {index}: {name[1]} instead of {name[0]}{gap}."
         return Identity("differs", reference, shared, index, left, right, margin, sentence)
     if finished:
         return Identity(
-            "identical", reference, shared, sentence=f"All {shared} tokens are byte-identical to {reference}."
+            "identical", reference, shared, sentence=f"Byte-identical to {reference}, {shared} tokens long."
         )
     return Identity(
         "so far", reference, shared, sentence=f"Stopped early; the first {shared} tokens equal {reference}'s."

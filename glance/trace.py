@@ -175,18 +175,13 @@ class Trace:
         raise KeyError(lane_id)
 
 
-def summarize(rounds: Iterable[Round], first_emitted: int = 1) -> Summary:
-    """Count a lane's rounds.
-
-    Args:
-        rounds: the lane's rounds in order.
-        first_emitted: tokens that the prefill gave (1, or 0 for an empty answer); they cost no round.
-    """
+def summarize(rounds: Iterable[Round]) -> Summary:
+    """Count a lane's rounds. The first token comes from the prefill and costs no round."""
     rounds = tuple(rounds)
     decoded = sum(len(r.emitted) for r in rounds)
     ms = sum(r.total_ms for r in rounds)
     return Summary(
-        tokens=first_emitted + decoded,
+        tokens=1 + decoded,
         rounds=len(rounds),
         target_passes=len(rounds) + sum(r.deferred for r in rounds),
         draft_passes=sum(r.draft_passes for r in rounds),
@@ -285,6 +280,11 @@ def _check(rnd: Round, where: str) -> None:
         raise TraceError(f"{where} has depths that do not fit its parents; the file is damaged.")
     if any(not 0 <= a < n for a in rnd.accepted):
         raise TraceError(f"{where} accepts a node that is not in its tree; the file is damaged.")
+    if any(rnd.parents[a] != before for before, a in zip((-1, *rnd.accepted), rnd.accepted, strict=False)):
+        raise TraceError(f"{where} accepts nodes that are no path from the root; the file is damaged.")
+    path = [rnd.tokens[a] for a in rnd.accepted]
+    if list(rnd.emitted) != path + ([] if rnd.bonus is None else [rnd.bonus]):
+        raise TraceError(f"{where} emits other tokens than it accepts; the file is damaged.")
 
 
 def _lanes(header: Header) -> list[str]:

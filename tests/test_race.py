@@ -13,6 +13,7 @@ from glance.engine import Settings
 from glance.errors import BadInput
 from glance.identity import compare
 from glance.race import race
+from glance.text import Vocabulary
 from tests import tiny
 from tests.stubs import Known
 
@@ -142,3 +143,12 @@ def test_an_answer_that_ends_early_differs_only_once_both_are_finished():
 def test_a_first_token_that_differs_has_no_margin():
     made = verdict([1, 2], [3, 2])
     assert (made.index, made.margin) == (0, None)
+
+
+def test_an_added_token_that_is_not_special_is_text():
+    made = tiny.tokenizer()
+    made.add_tokens(["<think>"])
+    vocabulary = Vocabulary(made)
+    ids = [made.convert_tokens_to_ids(t) for t in ("<think>", "a", "<|im_end|>")]
+    assert vocabulary.text(ids) == "<think>a"
+    assert vocabulary.piece(ids[2]) == b"<|im_end|>"

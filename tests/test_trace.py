@@ -102,6 +102,13 @@ CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, 
             "before its parent",
         ),
         (lambda t: change(t, "round", accepted=[999]), "not in its tree"),
+        (lambda t: change(t, "round", emitted=[1, 2]), "emits other tokens"),
+        (
+            lambda t: change(
+                t, "round", tokens=[1, 2], parents=[-1, -1], depths=[1, 1], log_q=[0, 0], log_p=[0, 0], accepted=[0, 1]
+            ),
+            "no path",
+        ),
         (lambda t: change(t, "round", **CHILD, depths=[1, 1], accepted=[]), "depths"),
         (lambda t: change(t, "round", margin=float("nan")), "not a JSON object"),
         (lambda t: change(t, "round", root=2**60), "'root' has a value of the wrong kind"),
