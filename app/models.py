@@ -24,17 +24,12 @@ class Engine(Protocol):
 
 
 class FamilyEngine:
-    """The engine behind the app: a loaded family of the library.
+    """The engine behind the app: a loaded family of the library."""
 
-    Everything that needs torch is imported here and not with the page, because the first screen must not wait.
-    """
-
-    def __init__(self, preset: str) -> None:
-        from glance import presets
-
-        self._family = presets.load(preset)
-        self.prompt = self._family.prompt
-        self.seen = self._family.seen
+    def __init__(self, family: Any) -> None:
+        self._family = family
+        self.prompt = family.prompt
+        self.seen = family.seen
 
     def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
         """All lanes' answers as the lines of a trace."""
@@ -45,7 +40,9 @@ class FamilyEngine:
 
 
 def _load() -> Engine:
-    return FamilyEngine(os.environ.get("GLANCE_PRESET", "mini"))
+    from glance import presets  # brings torch, which the first screen must not wait for
+
+    return FamilyEngine(presets.load(os.environ.get("GLANCE_PRESET", "mini")))
 
 
 class Models:

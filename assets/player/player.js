@@ -4,6 +4,7 @@
 
   const SPEEDS = [["0.02", "0.02×"], ["0.1", "0.1×"], ["0.25", "0.25×"], ["1", "1× real time"], ["4", "4×"]];
   const READABLE_MS = 900; // a round that stays on screen this long shows its phases while playing
+  const HOLD_MS = 700;
   const SLOW_SECONDS = { draft: 1.1, build: 0.8, verify: 1.1, commit: 0.5 };
   const THUMB = 20; // width of the range's thumb, as in the style sheet
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -133,13 +134,22 @@
       this.showRound();
     }
 
+    /** While rounds pass faster than one can look, a tree stays for a moment; lanes and time line go on. */
+    hold(k) {
+      const now = performance.now(), { held } = this;
+      if (!held || held.lane !== this.lane || k < held.k || now - held.since > HOLD_MS) {
+        this.held = { lane: this.lane, k, since: now };
+      }
+      return this.held.k;
+    }
+
     /** Which round of the chosen lane is on show at t, and in which phase. */
     moment() {
       const { lane, t } = this, k = lane.finished(t), count = lane.rounds.length;
       if (k >= count || (k > 0 && t - lane.end[k - 1] < 1e-3)) return { k: Math.max(0, Math.min(k, count) - 1), phase: "done", progress: 1 };
       const round = lane.rounds[k];
       if (this.playing && !this.slow && round.total / this.speed < READABLE_MS) {
-        return { k: Math.max(0, k - 1), phase: k ? "done" : "draft", progress: 0 };
+        return { k: this.hold(Math.max(0, k - 1)), phase: k ? "done" : "draft", progress: 0 };
       }
       let into = t - lane.start[k];
       for (const stage of G.STAGES) {
@@ -236,6 +246,7 @@
     }
 
     start() {
+      this.held = null;
       this.playing = true;
       this.last = performance.now();
       G.markPlaying(this);

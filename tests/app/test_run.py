@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 from app import run
-from app.models import Models
+from app.models import FamilyEngine, Models
 from app.replay import PLOTLY, SCRIPTS, STYLE
 from glance import trace
 from glance.errors import BadCheckpoint, BadInput
 from glance.examples import shipped
+from tests import tiny
 from tests.app import fake
 
 SETTINGS = run.settings_from(128, 31, 0, 0)
@@ -66,6 +67,24 @@ def test_a_run_from_end_to_end(picture):
     assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
     assert all(text.endswith("\n") for text in texts)
     assert not any(u.warning for u in updates)
+
+
+def test_the_real_engine_behind_it(picture):
+    engine = FamilyEngine(tiny.family())
+    settings = run.settings_from(12, 8, 0, 0)
+    updates = list(run.decode(Models(lambda: engine), picture, 1, "What is it?", settings))
+    assert "same bytes" in updates[-1].status, updates[-1].status
+    lanes = trace.read(updates[-1].trace).lanes
+    assert [lane.id for lane in lanes] == ["autoregressive", "eagle3", "glance"]
+    assert len({lane.end.sha256 for lane in lanes}) == 1
+    pressed = threading.Event()
+    for update in run.decode(
+        Models(lambda: engine), picture, 1, "What?", run.settings_from(400, 8, 0, 0), pressed.is_set
+    ):
+        if update.trace:
+            pressed.set()
+    assert update.status.startswith("Stopped")
+    assert {lane.end.reason for lane in trace.read(update.trace).lanes} == {"stopped"}
 
 
 def test_loading_is_told_at_once(picture):

@@ -1,0 +1,41 @@
+"""The app as it is shipped, in a real browser: the first screen, a run of the model that comes with it, and Stop."""
+
+import pytest
+
+from glance.examples import FOLDER, shipped
+from tests.app.conftest import serve
+from tests.app.test_page import ask, data, player, status, wait_done, wait_status
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (FOLDER.parent / "mini" / "target").exists() or not shipped(), reason="no model or no examples in assets"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def app():
+    yield from serve(FOLDER.parents[1] / "app.py")
+
+
+def test_first_screen_then_a_run_then_stop(app, visit):
+    page = visit(app, motion="no-preference")
+    first = data(page, "run")
+    assert data(page, "done") == "1"
+    assert page.locator("#examples button").count() == len(shipped())
+    page.set_default_timeout(120_000)
+    page.click("#go")
+    wait_done(page, first)
+    assert "same bytes" in status(page)
+    badges = page.locator(".gl-badge").all_inner_texts()
+    assert badges == ["reference", "✓ byte-identical", "✓ byte-identical"]
+    texts = player(page, "P.run.lanes.map((lane) => lane.closing.sha256)")
+    assert len(set(texts)) == 1
+    second = data(page, "run")
+    ask(page, shipped()[0].question)
+    wait_status(page, "Decoding")
+    page.click("#stop")
+    wait_done(page, second)
+    assert status(page).startswith(("Stopped", "Done"))
