@@ -114,7 +114,7 @@ def visit(browser):
 
 @pytest.fixture(scope="module")
 def shared(browser, stub_server):
-    """One page for the tests that only look at the first recorded run."""
+    """One page for all tests that need no page of their own."""
     visits = Visits(browser)
     yield visits(stub_server)
     visits.close()

@@ -15,9 +15,16 @@ pytestmark = pytest.mark.browser
 ROOT = "#view .gl-root"
 
 
+FIRST = "".join(fake.lines(run="first"))
+
+
 @pytest.fixture
 def page(shared):
-    """The shared page as it was when it had just been opened."""
+    """The shared page, back on the first recorded run, paused at its end."""
+    shared.locator("#examples button").first.click()
+    shared.wait_for_function("() => document.querySelector('#question textarea').value === 'What does the chart say?'")
+    wait_status(shared, "A recorded run.")
+    feed(shared, FIRST)
     player(shared, "(P.pause(), P.choose(2), P.seek(Infinity), P.parts.table.removeAttribute('open'))")
     return shared
 
@@ -124,8 +131,7 @@ def test_origin_of_every_token(page):
     assert page.locator(".gl-lane[data-lane=autoregressive] .gl-draft").count() == 0
 
 
-def test_upload_run_scrub(stub_server, visit, tmp_path):
-    page = visit(stub_server)
+def test_upload_run_scrub(page, tmp_path):
     path = tmp_path / "mine.png"
     Image.new("RGB", (300, 200), "teal").save(path)
     put(page, path)
@@ -149,8 +155,7 @@ def test_upload_run_scrub(stub_server, visit, tmp_path):
     assert page.inner_text(".gl-question") == "And again?"
 
 
-def test_stop_keeps_a_playable_part(stub_server, visit):
-    page = visit(stub_server)
+def test_stop_keeps_a_playable_part(page):
     ask(page, "slow, please")
     page.wait_for_function(
         "() => { const d = document.querySelector('#view .gl-root').dataset; return +d.lines > 6 && !d.done; }"
@@ -178,8 +183,7 @@ def test_a_closed_tab_frees_the_engine(stub_server, visit):
     wait_done(page, "first")  # the abandoned run would have taken far longer than this waits
 
 
-def test_run_right_after_choosing_a_file(stub_server, visit, tmp_path):
-    page = visit(stub_server)
+def test_run_right_after_choosing_a_file(page, tmp_path):
     path = tmp_path / "quick.png"
     Image.new("RGB", (300, 200), "purple").save(path)
     put(page, path)
@@ -188,8 +192,7 @@ def test_run_right_after_choosing_a_file(stub_server, visit, tmp_path):
     assert page.inner_text(".gl-question") == "Quick?"
 
 
-def test_a_failure_keeps_the_part_and_shows_no_traceback(stub_server, visit):
-    page = visit(stub_server)
+def test_a_failure_keeps_the_part_and_shows_no_traceback(page):
     ask(page, "please fail")
     wait_status(page, "failed")
     page.wait_for_selector("#go:not([disabled])")
@@ -200,16 +203,14 @@ def test_a_failure_keeps_the_part_and_shows_no_traceback(stub_server, visit):
 @pytest.mark.parametrize(
     ("question", "words"), [("   ", "The question is empty"), ("refuse me", "This question is refused")]
 )
-def test_bad_questions_get_a_sentence(stub_server, visit, question, words):
-    page = visit(stub_server)
+def test_bad_questions_get_a_sentence(page, question, words):
     ask(page, question)
     wait_status(page, words)
     page.wait_for_selector("#go:not([disabled])")
     assert data(page, "run") == "first"
 
 
-def test_a_bad_file_leaves_the_previous_picture(stub_server, visit, tmp_path):
-    page = visit(stub_server)
+def test_a_bad_file_leaves_the_previous_picture(page, tmp_path):
     before = page.get_attribute("#seen img", "src")
     path = tmp_path / "notes.png"
     path.write_text("not a picture")
@@ -221,7 +222,7 @@ def test_a_bad_file_leaves_the_previous_picture(stub_server, visit, tmp_path):
     wait_done(page, "first")
 
 
-def test_bad_files_one_after_another(stub_server, visit, tmp_path):
+def test_bad_files_one_after_another(page, tmp_path):
     (tmp_path / "empty.png").touch()
     (tmp_path / "drawing.svg").write_text(
         '<svg xmlns="http://www.w3.org/2000/svg"><script>window.harmed=1</script></svg>'
@@ -229,7 +230,6 @@ def test_bad_files_one_after_another(stub_server, visit, tmp_path):
     bomb(tmp_path / "bomb.png", 12000, 12000)
     Image.new("RGB", (10, 3000)).save(tmp_path / "strip.png")
     locked_pdf(tmp_path / "locked.pdf")
-    page = visit(stub_server)
     before = page.get_attribute("#seen img", "src")
     for name, words in {
         "empty.png": "empty", "drawing.svg": "export the drawing as PNG", "bomb.png": "144 megapixels",
@@ -245,8 +245,7 @@ def test_bad_files_one_after_another(stub_server, visit, tmp_path):
     wait_status(page, "enlarged from 1×1")
 
 
-def test_pages_of_a_pdf(stub_server, visit, tmp_path):
-    page = visit(stub_server)
+def test_pages_of_a_pdf(page, tmp_path):
     path = tmp_path / "two.pdf"
     sheets = [Image.new("RGB", (200, 200), colour) for colour in ("red", "blue")]
     sheets[0].save(path, "PDF", save_all=True, append_images=sheets[1:])
@@ -258,8 +257,7 @@ def test_pages_of_a_pdf(stub_server, visit, tmp_path):
     wait_status(page, "page 2 of 2")
 
 
-def test_hostile_tokens_are_inert(stub_server, visit):
-    page = visit(stub_server)
+def test_hostile_tokens_are_inert(page):
     page.locator("#examples button").nth(1).click()
     page.wait_for_selector(f"{ROOT}[data-run=hostile][data-done]")
     for lane in range(3):
@@ -277,8 +275,7 @@ def test_hostile_tokens_are_inert(stub_server, visit):
     assert say.locator("bdi").count() >= 1
 
 
-def test_a_difference_is_told(stub_server, visit):
-    page = visit(stub_server)
+def test_a_difference_is_told(page):
     page.locator("#examples button").nth(2).click()
     page.wait_for_selector(f"{ROOT}[data-run=differs][data-done]")
     assert page.inner_text(".gl-lane[data-lane=eagle3] .gl-badge") == "✗ differs at token 9"
@@ -361,8 +358,7 @@ def only(lines: list[str], lanes: tuple[str, ...], rounds: bool = True) -> str:
     return trace.write(trace.Trace(replace(run.header, lanes=names, run="+".join(lanes)), tuple(kept), run.pieces))
 
 
-def test_unusual_traces(stub_server, visit):
-    page = visit(stub_server)
+def test_unusual_traces(page):
     for text, words in {
         "nonsense\n": "cannot be shown",
         '{"kind":"round"}\n': "first line is not a header",
