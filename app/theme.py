@@ -24,6 +24,7 @@ THEME = gr.themes.Default(
 
 _PAGE = """
 .gradio-container { max-width: 1560px !important; }
+#head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
 #head p { margin: 0; color: var(--body-text-color-subdued); font-size: 15px; }
 #ask-link { display: none; }
@@ -33,13 +34,13 @@ _PAGE = """
 .gl-note p { font-size: 12.5px; color: var(--body-text-color-subdued); }
 #go, #stop { min-height: 44px; }
 .gl-picker { display: flex; gap: 8px; overflow-x: auto; padding: 3px; }
-#examples button { display: flex; align-items: center; gap: 9px; flex: 1 0 150px; max-width: 260px; min-height: 60px;
+#examples button { display: flex; align-items: center; gap: 9px; flex: 1 0 150px; max-width: 260px; min-height: 54px;
   padding: 5px 10px 5px 5px; border: 1px solid var(--border-color-primary); border-radius: 10px; cursor: pointer;
   background: var(--background-fill-primary); color: var(--body-text-color); font-size: 13px; line-height: 1.3;
   text-align: left; }
 #examples button[aria-pressed=true] { border-color: #0072b2; box-shadow: 0 0 0 1px #0072b2; }
 #examples button:focus-visible { outline: 3px solid #e69f00; outline-offset: 1px; }
-#examples img { width: 62px; height: 50px; object-fit: cover; object-position: top; border-radius: 6px;
+#examples img { width: 56px; height: 44px; object-fit: cover; object-position: top; border-radius: 6px;
   background: #fff; flex: none; margin: 0; }
 #examples span { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 @media (max-width: 768px) {
