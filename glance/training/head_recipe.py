@@ -25,7 +25,7 @@ class HeadRecipe:
     name: str
     kind: Literal["glance", "eagle3"]
     families: dict[str, float] = field(default_factory=dict)
-    samples: int = 4000
+    samples: int = 2400
     held_out: int = 200
     epochs: int = 8
     batch: int = 24
