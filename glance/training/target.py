@@ -211,12 +211,12 @@ def train_target(
     recent: list[StepResult] = []
     bar = tqdm(total=1000, initial=int(1000 * schedule.overall), disable=quiet, mininterval=10, unit="‰")
     while not schedule.done:
-        name = schedule.stage.name
+        name, level, rate = schedule.stage.name, schedule.level, schedule.rate
         result, ended = trainer.step()
         recent.append(result)
         progress = schedule.progress
         if progress.total_steps % log_every == 0 or ended:
-            row = _row(name, trainer, recent)
+            row = _row(trainer, name, level, rate, recent)
             with curve.open("a", newline="") as file:
                 csv.writer(file).writerow(row)
             shown = zip(COLUMNS, row, strict=True)
@@ -230,10 +230,9 @@ def train_target(
     return out / "target"
 
 
-def _row(stage: str, trainer: TargetTrainer, recent: list[StepResult]) -> list[str]:
+def _row(trainer: TargetTrainer, stage: str, level: float, rate: float, recent: list[StepResult]) -> list[str]:
     """One line of the curve: means over the steps since the last line."""
-    progress, schedule = trainer.schedule.progress, trainer.schedule
-    level, rate = (0.0, 0.0) if schedule.done else (schedule.level, schedule.rate)
+    progress = trainer.schedule.progress
 
     def mean(name: str) -> str:
         values = torch.tensor([getattr(result, name) for result in recent])
