@@ -8,12 +8,10 @@ from PIL import Image
 
 from glance import trace
 from tests.app import fake
+from tests.app.steps import ROOT, ask, data, feed, player, put, stat, status, wait_done, wait_status
 from tests.test_images import bomb, locked_pdf
 
 pytestmark = pytest.mark.browser
-
-ROOT = "#view .gl-root"
-
 
 FIRST = "".join(fake.lines(run="first"))
 
@@ -27,47 +25,6 @@ def page(shared):
     feed(shared, FIRST)
     player(shared, "(P.pause(), P.choose(2), P.seek(Infinity), P.parts.table.removeAttribute('open'))")
     return shared
-
-
-def data(page, name: str) -> str | None:
-    return page.get_attribute(ROOT, f"data-{name}")
-
-
-def player(page, expression: str):
-    """Evaluate JavaScript with P as the player."""
-    return page.evaluate(f"(() => {{ const P = document.querySelector('{ROOT}').player; return {expression}; }})()")
-
-
-def stat(page, lane: str, number: int) -> str:
-    return page.locator(f".gl-lane[data-lane={lane}] dd").nth(number).inner_text()
-
-
-def status(page) -> str:
-    return page.inner_text("#status .gl-status")
-
-
-def ask(page, question: str) -> None:
-    page.fill("#question textarea", question)
-    page.click("#go")
-
-
-def wait_status(page, words: str) -> None:
-    page.wait_for_function("w => document.querySelector('#status .gl-status').textContent.includes(w)", arg=words)
-
-
-def put(page, path) -> None:
-    """Replace the file by another."""
-    page.click("#upload button[aria-label*='lear']")
-    page.set_input_files("#upload input[type=file]", path)
-
-
-def wait_done(page, run: str) -> None:
-    """Wait until another run than the given one is over and Run can be pressed again."""
-    page.wait_for_function(
-        "run => { const d = document.querySelector('#view .gl-root').dataset; return d.done && d.run !== run; }",
-        arg=run,
-    )
-    page.wait_for_selector("#go:not([disabled])")
 
 
 def test_a_recorded_run_plays_at_once(stub_server, visit):
@@ -344,10 +301,6 @@ def test_slow_motion_plays_one_round(page):
     page.wait_for_selector(f"{ROOT}[data-phase=verify]")
     page.wait_for_selector(f"{ROOT}[data-playing='']")
     assert data(page, "round") == "4" and data(page, "phase") == "done"
-
-
-def feed(page, text: str) -> None:
-    page.evaluate("text => document.querySelector('#view .gl-root').player.feed(text)", text)
 
 
 def only(lines: list[str], lanes: tuple[str, ...], rounds: bool = True) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from glance.examples import FOLDER, shipped
 from tests.app.conftest import serve
-from tests.app.test_page import ask, data, player, status, wait_done, wait_status
+from tests.app.steps import ask, data, player, status, wait_done, wait_status
 
 pytestmark = [
     pytest.mark.browser,

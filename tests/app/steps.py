@@ -1,0 +1,49 @@
+"""What a visitor does on the page, and what is read off it."""
+
+ROOT = "#view .gl-root"
+
+
+def data(page, name: str) -> str | None:
+    """A data attribute of the player."""
+    return page.get_attribute(ROOT, f"data-{name}")
+
+
+def player(page, expression: str):
+    """Evaluate JavaScript with P as the player."""
+    return page.evaluate(f"(() => {{ const P = document.querySelector('{ROOT}').player; return {expression}; }})()")
+
+
+def stat(page, lane: str, number: int) -> str:
+    return page.locator(f".gl-lane[data-lane={lane}] dd").nth(number).inner_text()
+
+
+def status(page) -> str:
+    return page.inner_text("#status .gl-status")
+
+
+def ask(page, question: str) -> None:
+    page.fill("#question textarea", question)
+    page.click("#go")
+
+
+def wait_status(page, words: str) -> None:
+    page.wait_for_function("w => document.querySelector('#status .gl-status').textContent.includes(w)", arg=words)
+
+
+def put(page, path) -> None:
+    """Replace the file by another."""
+    page.click("#upload button[aria-label*='lear']")
+    page.set_input_files("#upload input[type=file]", path)
+
+
+def wait_done(page, run: str) -> None:
+    """Wait until another run than the given one is over and Run can be pressed again."""
+    page.wait_for_function(
+        "run => { const d = document.querySelector('#view .gl-root').dataset; return d.done && d.run !== run; }",
+        arg=run,
+    )
+    page.wait_for_selector("#go:not([disabled])")
+
+
+def feed(page, text: str) -> None:
+    page.evaluate("text => document.querySelector('#view .gl-root').player.feed(text)", text)
