@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "examples"
 MAX_NEW_TOKENS = 160
 
-# family and seed in the generator's test split, which no training saw; the first plays first
+# Family and seed in the generator's test split, which no training saw; the first plays first. They are chosen among
+# those that the target reads best, so they show the decoding and say nothing of how well it reads.
 CHOSEN = (
-    ("documents", 1),
-    ("charts", 1),
-    ("infographics", 1),
-    ("signs", 1),
-    ("scenes", 1),
-    ("documents", 2),
+    ("signs", 96),
+    ("charts", 98),
+    ("infographics", 73),
+    ("documents", 5),
+    ("scenes", 2),
     ("charts", 2),
-    ("infographics", 2),
+    ("infographics", 90),
+    ("documents", 47),
 )
 
 

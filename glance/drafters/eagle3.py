@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -202,7 +203,8 @@ class Eagle3Drafter:
         """The passes over drafted tokens. `hidden` [frontier, H] are the outputs that predict the next children."""
         found = _Candidates([], [], [], [])
         frontier = [(-1, 0.0)]  # (node, score) of each row of `hidden`
-        window: list[int] = []  # the node behind each drafted row of the cache
+        seen = {-1: np.zeros(self.steps * self.top_k, dtype=bool)}  # drafted rows of the cache that a node sees
+        drafted = 0  # rows of the window
         device, build = hidden.device, 0.0
         for depth in range(1, self.steps + 1):
             log_q, draft_ids = self.head.logits(hidden).float().log_softmax(-1).topk(self.top_k)
@@ -219,27 +221,19 @@ class Eagle3Drafter:
             new = sorted(range(first, len(found.tokens)), key=lambda i: (-found.scores[i], i))[: self.top_k]
             parent_rows = [(i - first) // self.top_k for i in new]
             frontier = [(i, found.scores[i]) for i in new]
-            window += new
-            mask = self._mask(found, window, new, root_row + 1)
+            for row, node in enumerate(new, drafted):
+                seen[node] = seen[found.parents[node]].copy()
+                seen[node][row] = True
+            drafted += len(new)
+            mask = np.ones((len(new), root_row + 1 + drafted), dtype=bool)
+            mask[:, root_row + 1 :] = [seen[node][:drafted] for node in new]
             build += clock(device) - began
             hidden = self.head(
                 self.head.embed_tokens(torch.tensor([[found.tokens[i] for i in new]], device=device)),
                 hidden[torch.tensor(parent_rows, device=device)][None],
                 torch.full((len(new),), root_row + depth, device=device),
-                mask.to(device)[None, None],
+                torch.from_numpy(mask).to(device)[None, None],
                 self.cache,
             )[0]
         tree = found.best(budget)
         return tree, build + clock(device) - began
-
-    @staticmethod
-    def _mask(found: _Candidates, window: list[int], new: list[int], committed: int) -> torch.Tensor:
-        """bool [new, committed + window]: a drafted row sees all committed rows, its ancestors and itself."""
-        mask = torch.zeros(len(new), committed + len(window), dtype=torch.bool)
-        mask[:, :committed] = True
-        column = {node: committed + i for i, node in enumerate(window)}
-        for row, node in enumerate(new):
-            while node >= 0:
-                mask[row, column[node]] = True
-                node = found.parents[node]
-        return mask
