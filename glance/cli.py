@@ -1,4 +1,4 @@
-"""The command line: `python -m glance compare | bench | examples | train`."""
+"""The command line: `python -m glance compare | bench | examples | train | lab`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from . import trace as traces
 from .errors import BadCheckpoint, BadInput
+from .lab.cli import lab
 from .training.cli import train
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(train, name="train")
+app.add_typer(lab, name="lab")
 console = Console(highlight=False)
 
 Preset = Annotated[str, typer.Option(help="Model family.")]

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from glance import examples, presets, trace
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
+from glance.lab.acceptance import interval, pooled_tau
+from glance.synth import FAMILIES
 from tests import tiny
 
 
@@ -130,3 +132,27 @@ def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):
     assert [e.name for e in made] == ["signs-1", "charts-1"]
     assert made[0].question == trace.read(made[0].trace).header.question
     assert made[0].open().size == (256, 256)
+
+
+def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
+    out = tmp_path / "lab.json"
+    assert run("lab", "acceptance", "--prompts", "1", "--json", str(out)).exit_code == 0
+    figures = json.loads(out.read_text())["figures"]
+    assert len(figures) == 10 and all(value >= 1 for value in figures.values())
+    result = run("lab", "reading", "--prompts", "1", "--json", str(out))
+    assert result.exit_code == 0, result.output
+    assert {row["family"] for row in json.loads(out.read_text())["rows"]} == set(FAMILIES)
+
+
+def test_the_interval_of_a_pooled_tau():
+    class Emitted:
+        """A round that emitted so many tokens."""
+
+        def __init__(self, count):
+            self.emitted = (0,) * count
+
+    runs = [[Emitted(2), Emitted(4)], [Emitted(3)]]
+    assert pooled_tau(runs) == 3
+    assert interval(runs) == (3, 3)
+    low, high = interval([[Emitted(1)], [Emitted(5)]])
+    assert low == 1 and high == 5

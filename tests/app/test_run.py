@@ -16,7 +16,7 @@ from app.models import FamilyEngine, Models
 from app.replay import PLOTLY, SCRIPTS, STYLE
 from glance import trace
 from glance.errors import BadCheckpoint, BadInput
-from glance.examples import shipped
+from glance.examples import CHOSEN, shipped
 from tests import tiny
 from tests.app import fake
 
@@ -212,10 +212,11 @@ def test_stops():
 
 
 def test_examples_of_a_folder(tmp_path):
-    for name in ("signs-1", "charts-2", "charts-1"):
+    names = [f"{family}-{seed}" for family, seed in CHOSEN[:3]]
+    for name in reversed(names):
         (tmp_path / f"{name}.ndjson").write_text("".join(fake.lines(question=name)), encoding="utf-8")
         Image.new("RGB", (64, 64)).save(tmp_path / f"{name}.png")
-    assert [e.question for e in shipped(tmp_path)] == ["charts-1", "signs-1", "charts-2"]
+    assert [e.question for e in shipped(tmp_path)] == names
     assert shipped(tmp_path / "missing") == ()
 
 

@@ -1,0 +1,56 @@
+"""How much of a drafter's trees the target accepts, by task family, on held-out prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..engine import Decoding, Settings
+from ..presets import Family
+from ..synth import FAMILIES, sample
+from ..trace import Round
+
+FIRST_SEED = 5000  # of the test split; the shipped examples and the tests use smaller ones
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """τ of one lane on one task family: pooled over the rounds, with a 95 % interval over prompts."""
+
+    family: str
+    lane: str
+    prompts: int
+    rounds: int
+    tau: float
+    low: float
+    high: float
+
+
+def pooled_tau(runs: Sequence[Sequence[Round]]) -> float:
+    """Emitted tokens a round over several runs (as `glance.trace.Summary`)."""
+    rounds = [r for run in runs for r in run]
+    return sum(len(r.emitted) for r in rounds) / len(rounds)
+
+
+def interval(runs: Sequence[Sequence[Round]], draws: int = 2000, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile bootstrap of the pooled τ, prompts drawn with replacement."""
+    tokens = np.array([sum(len(r.emitted) for r in run) for run in runs])
+    rounds = np.array([len(run) for run in runs])
+    drawn = np.random.default_rng(seed).integers(0, len(runs), (draws, len(runs)))
+    low, high = np.percentile(tokens[drawn].sum(1) / rounds[drawn].sum(1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Settings) -> Iterator[Acceptance]:
+    """Decode `count` test prompts of each task family with each lane; yields a row as soon as it is there."""
+    stop = family.stop_rules(settings)
+    for kind in FAMILIES:
+        drawn = [sample(kind, FIRST_SEED + i, split="test") for i in range(count)]
+        prefills = [family.target.prefill(family.prompt(d.image, d.question)) for d in drawn]
+        for lane in lanes:
+            runs = [list(Decoding(family.target, p, family.drafter(lane), settings, stop)) for p in prefills]
+            runs = [run for run in runs if run]  # an answer of one token needs no round
+            low, high = interval(runs)
+            yield Acceptance(kind, lane, len(runs), sum(map(len, runs)), pooled_tau(runs), low, high)

@@ -1,0 +1,67 @@
+"""`python -m glance lab reading | acceptance`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+lab = typer.Typer(help="Measure a family on held-out prompts.", no_args_is_help=True)
+console = Console(highlight=False)
+
+Preset = Annotated[str, typer.Option(help="Model family.")]
+Prompts = Annotated[int, typer.Option(help="Prompts of each task family.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+def _keep(file: Path | None, figures: dict[str, float | None], rows: list[dict[str, Any]], provenance: Any) -> None:
+    if file:
+        result = {"figures": figures, "rows": rows, "provenance": provenance}
+        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+@lab.command()
+def reading(preset: Preset = "mini", prompts: Prompts = 40, json_file: Json = None) -> None:
+    """How well the target reads: exact answers and character errors, by task family."""
+    from ..engine import Settings
+    from ..presets import load
+    from ..provenance import of
+    from ..training import evaluate
+
+    family = load(preset)
+    found = evaluate.reading(family.parts, prompts, "test", first_seed=5000)
+    table = Table("Family", "Samples", "Exact", "Character error", "Ended")
+    for name, r in found.items():
+        exact = "n/a" if r.exact is None else f"{r.exact:.0%}"
+        table.add_row(name, str(r.samples), exact, f"{r.error:.3f}", f"{r.ended:.0%}")
+    console.print(table)
+    figures = {f"{name}_{key}": getattr(r, key) for name, r in found.items() for key in ("exact", "error")}
+    _keep(json_file, figures, [{"family": n, **asdict(r)} for n, r in found.items()], of(family, Settings()))
+
+
+@lab.command()
+def acceptance(
+    preset: Preset = "mini",
+    prompts: Prompts = 20,
+    budget: Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")] = 31,
+    json_file: Json = None,
+) -> None:
+    """τ of each drafter, by task family, with a 95 % interval over prompts."""
+    from ..engine import Settings
+    from ..presets import load
+    from ..provenance import of
+    from . import acceptance as suite
+
+    family, settings = load(preset), Settings(max_new_tokens=160, budget=budget)
+    table = Table("Family", "Lane", "Prompts", "Rounds", "τ", "95 % interval")
+    rows = list(suite.acceptance(family, prompts, ("eagle3", "glance"), settings))
+    for r in rows:
+        table.add_row(r.family, r.lane, str(r.prompts), str(r.rounds), f"{r.tau:.2f}", f"{r.low:.2f} to {r.high:.2f}")
+    console.print(table)
+    figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
+    _keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
