@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -90,9 +91,11 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 
 def _lane_table(trace: traces.Trace) -> Table:
-    table = Table(
-        "Lane", "New tokens", "Target passes", "Draft passes", "τ", "ms/token", "tok/s", "Speedup", "Identity"
-    )
+    table = Table(box=SIMPLE)
+    table.add_column("Lane", no_wrap=True)
+    for heading in ("New\ntokens", "Target\npasses", "Draft\npasses", "τ", "ms/\ntoken", "tok/s", "Speedup"):
+        table.add_column(heading, justify="right")
+    table.add_column("Identity", no_wrap=True)
     reference = trace.lanes[0].end.summary
     for lane in trace.lanes:
         s = lane.end.summary
