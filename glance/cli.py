@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -91,7 +91,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 
 def _lane_table(trace: traces.Trace) -> Table:
-    table = Table(box=SIMPLE)
+    table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column("Lane", no_wrap=True)
     for heading in ("New\ntokens", "Target\npasses", "Draft\npasses", "τ", "ms/\ntoken", "tok/s", "Speedup"):
         table.add_column(heading, justify="right")
