@@ -6,12 +6,14 @@ Formats: the target as transformers saves it; the block head in the z-lab DFlash
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from PIL import Image
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
@@ -28,6 +30,7 @@ from .drafters.block import BlockConfig, BlockHead
 from .drafters.eagle3 import Eagle3Config, Eagle3Head
 from .drafters.eagle3 import default_layer_ids as eagle3_layer_ids
 from .errors import BadCheckpoint
+from .prompt import Prompt, build_prompt
 
 # Config keys that say nothing about how the head computes, or that the checks below read.
 _COMMON_KEYS = frozenset(
@@ -70,6 +73,27 @@ class TargetParts:
     model: Qwen3VLForConditionalGeneration
     tokenizer: PreTrainedTokenizerBase
     image_processor: BaseImageProcessor
+
+    @cached_property
+    def eos_ids(self) -> frozenset[int]:
+        """Every end-of-text id of the generation config. Nothing else of it is used: greedy means greedy.
+
+        Without such a config, the tokenizer's one, lest no answer ever end.
+        """
+        ids = self.model.generation_config.eos_token_id
+        if ids is None:
+            ids = self.tokenizer.eos_token_id
+        return frozenset([ids] if isinstance(ids, int) else ids or ())
+
+    @property
+    def max_positions(self) -> int:
+        """Tokens that the target can hold, prompt and answer."""
+        return self.model.config.text_config.max_position_embeddings
+
+    def prompt(self, images: Sequence[Image.Image], question: str) -> Prompt:
+        """A prompt about these images, or none. Raises `BadInput` as `build_prompt` does."""
+        image_token_id = self.model.config.image_token_id
+        return build_prompt(images, question, self.tokenizer, self.image_processor, image_token_id, self.max_positions)
 
 
 def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> TargetParts:

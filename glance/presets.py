@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -15,7 +14,7 @@ from .drafters.block import BlockDrafter, BlockHead
 from .drafters.eagle3 import Eagle3Drafter, Eagle3Head
 from .engine import Drafter, Settings
 from .errors import BadInput
-from .prompt import Prompt, build_prompt, check_image
+from .prompt import Prompt, check_image
 from .stop import StopRules
 from .target import EMBEDDINGS, Target
 from .text import Vocabulary
@@ -59,21 +58,15 @@ class Family:
         """The target's folder name or hub id."""
         return Path(self.parts.model.name_or_path).name or type(self.parts.model).__name__
 
-    @cached_property
+    @property
     def eos_ids(self) -> frozenset[int]:
-        """Every end-of-text id of the generation config. Nothing else of it is used: greedy means greedy.
-
-        Without such a config, the tokenizer's one, lest no answer ever end.
-        """
-        ids = self.parts.model.generation_config.eos_token_id
-        if ids is None:
-            ids = self.parts.tokenizer.eos_token_id
-        return frozenset([ids] if isinstance(ids, int) else ids or ())
+        """Every id that ends an answer."""
+        return self.parts.eos_ids
 
     @property
     def max_positions(self) -> int:
         """Tokens that the target can hold, prompt and answer."""
-        return self.parts.model.config.text_config.max_position_embeddings
+        return self.parts.max_positions
 
     def prompt(self, image: Image.Image | list[Image.Image] | None, question: str) -> Prompt:
         """A prompt about one image, several, or none.
@@ -82,14 +75,7 @@ class Family:
             BadInput: one sentence about what cannot be used.
         """
         images = [] if image is None else image if isinstance(image, list) else [image]
-        return build_prompt(
-            images,
-            question,
-            self.parts.tokenizer,
-            self.parts.image_processor,
-            self.parts.model.config.image_token_id,
-            self.max_positions,
-        )
+        return self.parts.prompt(images, question)
 
     def seen(self, image: Image.Image) -> Image.Image:
         """The image as the target sees it, after the processor's resize."""

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from transformers import DynamicCache
 
 from glance.checkpoints import TargetParts
-from glance.prompt import Prompt, build_prompt
+from glance.prompt import Prompt
 from glance.synth import SIZES, Sample, sample
 from glance.synth.vocabulary import Split
 from glance.target import capture
@@ -42,18 +42,14 @@ class Answered:
 
 def make_prompt(parts: TargetParts, drawn: Sample) -> Prompt:
     """The prompt of a sample, exactly as at inference."""
-    config = parts.model.config
-    limit = config.text_config.max_position_embeddings
-    return build_prompt(
-        [drawn.image], drawn.question, parts.tokenizer, parts.image_processor, config.image_token_id, limit
-    )
+    return parts.prompt([drawn.image], drawn.question)
 
 
 @torch.inference_mode()
 def greedy_answers(parts: TargetParts, prompts: Sequence[Prompt], max_new_tokens: int) -> list[list[int]]:
     """Greedy answers of one batch of prompts of equal length and grid; each ends with its end token or is cut."""
     model, device = parts.model, parts.model.device
-    ends = set(model.generation_config.eos_token_id)
+    ends = parts.eos_ids
     ids = torch.cat([p.ids for p in prompts]).to(device)
     cache = DynamicCache(config=model.config.text_config)
     out = model(
@@ -122,7 +118,7 @@ def build_corpus(
         for _ in range(count)
     ]
     drawn = [sample(family, number, split, size=size) for family, number, size in keys]
-    ends = set(parts.model.generation_config.eos_token_id)
+    ends = parts.eos_ids
     return [
         Answered(family, number, split, size, tuple(answer))
         for (family, number, size), answer in zip(keys, answer_samples(parts, drawn, quiet=quiet), strict=True)

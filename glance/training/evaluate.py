@@ -47,7 +47,7 @@ def reading(
     level: float = 1.0,
 ) -> dict[str, Reading]:
     """Figures of each family over `count` samples of a split that training never draws from."""
-    ends = set(parts.model.generation_config.eos_token_id)
+    ends = parts.eos_ids
     found: dict[str, Reading] = {}
     for family in FAMILIES:
         drawn = [sample(family, first_seed + i, split, level) for i in range(count)]
