@@ -170,9 +170,11 @@ class Bench:
         stop = self.family.stop_rules(self.settings)
         return list(Decoding(self.family.target, prefill, drafter, self.settings, stop))
 
-    def prompt(self, name: str, prompt: Prompt) -> dict[str, Any]:
-        """All measurements on one prompt: medians over the repeats, in milliseconds."""
+    def prompt(self, name: str, prompt: Prompt) -> dict[str, Any] | None:
+        """All measurements on one prompt: medians over the repeats, in milliseconds. None where no round is needed."""
         prefill = self.family.target.prefill(prompt)
+        if not self._decode(prefill, self.drafters["autoregressive"]()):
+            return None
         ms: dict[str, list[float]] = {lane: [] for lane in self.drafters}
         over: dict[str, list[float]] = {lane: [] for lane in LANES}
         generate: list[float] = []
@@ -223,5 +225,5 @@ def run(family: Family, examples: Sequence[Example], settings: Settings, repeats
     bench = Bench(family, settings, repeats)
     for example in examples:
         row = bench.prompt(example.name, family.prompt(example.open(), example.question))
-        if row["tokens"] > 1:
+        if row:
             yield row

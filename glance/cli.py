@@ -5,19 +5,35 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from typer import Context
+from typer.core import TyperGroup
 
 from . import trace as traces
 from .errors import BadCheckpoint, BadInput
 from .lab.cli import lab
 from .training.cli import train
 
+
+class Refusing(TyperGroup):
+    """Commands whose refusals are one sentence on standard error, with exit code 2."""
+
+    def invoke(self, ctx: Context) -> Any:
+        """Run the chosen command, also of a group below this one."""
+        try:
+            return super().invoke(ctx)
+        except (BadInput, BadCheckpoint) as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from None
+
+
 app = typer.Typer(
+    cls=Refusing,
     help="Lossless speculative decoding on a vision-language model.",
     no_args_is_help=True,
     add_completion=False,
@@ -30,12 +46,6 @@ Preset = Annotated[str, typer.Option(help="Model family.")]
 Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
 NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
-
-
-def _fail(error: Exception) -> typer.Exit:
-    """One sentence on standard error, exit code 2."""
-    typer.echo(str(error), err=True)
-    return typer.Exit(2)
 
 
 @app.command()
@@ -58,14 +68,11 @@ def compare(
     from .race import race
 
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget, temperature=temperature)
-    try:
-        picture, notes = load_image(image)
-        family = load(preset)
-        prompt = family.prompt(picture, question)
-        list(race(family, prompt, Settings(max_new_tokens=8), lanes.split(",")))  # warm up
-        text = "".join(race(family, prompt, settings, lanes.split(",")))
-    except (BadInput, BadCheckpoint) as error:
-        raise _fail(error) from None
+    picture, notes = load_image(image)
+    family = load(preset)
+    prompt = family.prompt(picture, question)
+    list(race(family, prompt, Settings(max_new_tokens=8), lanes.split(",")))  # warm up
+    text = "".join(race(family, prompt, settings, lanes.split(",")))
     for note in notes:
         console.print(f"[dim]{note}[/dim]")
     trace = traces.read(text)
@@ -130,16 +137,13 @@ def bench(
     from .provenance import of
 
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
-    try:
-        family = load(preset)
-    except (BadInput, BadCheckpoint) as error:
-        raise _fail(error) from None
+    family = load(preset)
     rows = []
     for row in benches.run(family, shipped(), settings, repeats):
         rows.append(row)
         console.print(f"[dim]{row['name']}: {row['tokens']} tokens[/dim]")
     if not rows:
-        raise _fail(BadInput("There is nothing to measure: no example is shipped, or all answers are one token long."))
+        raise BadInput("There is nothing to measure: no example is shipped, or all answers are one token long.")
     table = Table("Ratio", "Median", "Min", "Max", "Prompts")
     measured = benches.ratios(rows)
     for r in measured:

@@ -124,6 +124,22 @@ def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
     assert all(value > 0 for value in figures.values())
 
 
+def test_bench_leaves_out_answers_without_a_round(run, tmp_path, monkeypatch):
+    path = tmp_path / "picture.png"
+    tiny.picture().save(path)
+    monkeypatch.setattr(examples, "shipped", lambda: [examples.Example("one", path, "What is it?", "")])
+    result = run("bench", "--max-new-tokens", "1")
+    assert result.exit_code == 2
+    assert "nothing to measure" in result.output
+
+
+@pytest.mark.parametrize("words", [["bench"], ["examples"], ["lab", "reading"], ["lab", "acceptance"]])
+def test_every_command_refuses_an_unknown_preset_in_one_sentence(words):
+    result = CliRunner().invoke(app, [*words, "--preset", "nope"])
+    assert result.exit_code == 2
+    assert result.output.strip() == "There is no preset 'nope'; choose among mini."
+
+
 def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):
     monkeypatch.setattr(examples, "CHOSEN", (("signs", 1), ("charts", 1)))
     monkeypatch.setattr(examples, "MAX_NEW_TOKENS", 6)
