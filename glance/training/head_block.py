@@ -18,15 +18,8 @@ def build_block_head(recipe: HeadRecipe, text_config, mask_token_id: int) -> Blo
     """An untrained block head for a target's text config."""
     return BlockHead(
         BlockConfig(
-            hidden_size=text_config.hidden_size,
-            intermediate_size=recipe.mlp,
+            **recipe.geometry(text_config),
             num_hidden_layers=recipe.layers,
-            num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.kv_heads,
-            head_dim=recipe.head_dim,
-            rms_norm_eps=text_config.rms_norm_eps,
-            rope_theta=recipe.rope_theta,
-            max_position_embeddings=text_config.max_position_embeddings,
             block_size=recipe.block_size,
             mask_token_id=mask_token_id,
             target_layer_ids=default_layer_ids(text_config.num_hidden_layers, recipe.fused),

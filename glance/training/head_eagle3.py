@@ -23,14 +23,7 @@ def build_eagle3_head(recipe: HeadRecipe, text_config, embed: nn.Embedding, corp
     kept = torch.tensor(sorted([*frequent, *(next(rest) for _ in range(size - len(frequent)))]))
     head = Eagle3Head(
         Eagle3Config(
-            hidden_size=text_config.hidden_size,
-            intermediate_size=recipe.mlp,
-            num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.kv_heads,
-            head_dim=recipe.head_dim,
-            rms_norm_eps=text_config.rms_norm_eps,
-            rope_theta=recipe.rope_theta,
-            max_position_embeddings=text_config.max_position_embeddings,
+            **recipe.geometry(text_config),
             vocab_size=text_config.vocab_size,
             draft_vocab_size=size,
             target_layer_ids=default_layer_ids(text_config.num_hidden_layers),

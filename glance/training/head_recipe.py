@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -48,3 +48,16 @@ class HeadRecipe:
     reveal: float = 0.5
     passes: int = 7
     draft_vocabulary: int = 320
+
+    def geometry(self, text_config: Any) -> dict[str, Any]:
+        """The config fields that both kinds of head share, for a target's text config."""
+        return {
+            "hidden_size": text_config.hidden_size,
+            "intermediate_size": self.mlp,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "rms_norm_eps": text_config.rms_norm_eps,
+            "rope_theta": self.rope_theta,
+            "max_position_embeddings": text_config.max_position_embeddings,
+        }
