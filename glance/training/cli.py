@@ -13,15 +13,22 @@ Out = Annotated[Path, typer.Option(help="Folder of the run; a run that it holds 
 Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much time instead of the recipe's steps.")]
 Workers = Annotated[int, typer.Option(help="Threads that share a batch; set OMP_NUM_THREADS=1 with more than one.")]
 Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
+Earlier = Annotated[Path | None, typer.Option(help="Folder of a finished target whose weights the run begins with.")]
 Corpus = Annotated[Path | None, typer.Option(help="Folder of the answers; share it between heads to compare.")]
 
 
 @train.command("target")
-def target(out: Out, recipe: str = "mini-target", minutes: Minutes = None, workers: Workers = 1) -> None:
+def target(
+    out: Out,
+    recipe: str = "mini-target",
+    minutes: Minutes = None,
+    workers: Workers = 1,
+    start_from: Earlier = None,
+) -> None:
     """Train the target model."""
     from glance.training.target import train_target
 
-    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers)}")
+    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers, start_from=start_from)}")
 
 
 @train.command("glance")

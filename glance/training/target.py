@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3VLForConditionalGeneration
 
 from glance.synth import Sample
 from glance.training.architecture import build_image_processor, build_target, save_target
@@ -167,6 +167,11 @@ class TargetTrainer:
         torch.save(state, folder / "state.tmp")
         (folder / "state.tmp").replace(folder / _STATE)
 
+    def start_from(self, folder: Path) -> None:
+        """Take the weights of a finished target of the same shape."""
+        earlier = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        self.model.load_state_dict(earlier.state_dict())
+
     def load(self, folder: Path) -> None:
         state = torch.load(folder / _STATE, weights_only=True)
         self.model.load_state_dict(state["model"])
@@ -184,6 +189,7 @@ def train_target(
     save_every: int = 200,
     log_every: int = 20,
     quiet: bool = False,
+    start_from: Path | None = None,
 ) -> Path:
     """Train, or go on with the run that `out` holds, and save the target in `out/target`.
 
@@ -192,19 +198,24 @@ def train_target(
         minutes: fit the run to this much time instead of the recipe's steps.
         workers: threads that share each batch. With one thread of arithmetic each (OMP_NUM_THREADS=1) they wait for
             one another once a step instead of at every product, which matters on a machine with other work.
+        start_from: folder of a finished target whose tokenizer and weights a new run begins with. Optimizers and
+            throw-away layers begin afresh.
 
     Returns:
         The folder of the finished target.
     """
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "tokenizer").exists():
-        build_tokenizer(recipe.shape.vocabulary).save_pretrained(out / "tokenizer")
+        tokenizer = AutoTokenizer.from_pretrained(start_from) if start_from else build_tokenizer(recipe.shape.vocabulary)
+        tokenizer.save_pretrained(out / "tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
     trainer = TargetTrainer(recipe, tokenizer, minutes, workers)
     schedule, curve = trainer.schedule, out / "curve.csv"
     if (out / _STATE).exists():
         trainer.load(out)
     else:
+        if start_from:
+            trainer.start_from(start_from)
         curve.write_text(",".join(COLUMNS) + "\n")
     (out / "recipe.json").write_text(json.dumps({**as_dict(recipe), "minutes": minutes}, indent=1))
     schedule.start()
