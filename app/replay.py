@@ -16,7 +16,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "assets" / "player"
 PLOTLY = FOLDER / "plotly-basic.min.js"
 STYLE = FOLDER / "viewer.css"
 SCRIPTS = tuple(
-    FOLDER / f"{name}.js" for name in ("text", "trace", "tree", "lanes", "timeline", "say", "controls", "player")
+    FOLDER / f"{name}.js"
+    for name in ("text", "trace", "tree", "lanes", "timeline", "say", "panels", "controls", "player")
 )
 
 # The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag

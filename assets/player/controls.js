@@ -56,6 +56,8 @@
     parts.table = G.el("details", { class: "gl-table" }, G.el("summary", {}, "Candidates of this round as a table"), parts.tableBody);
     const legend = G.el("ul", { class: "gl-legend", "aria-label": "Legend" },
       ...LEGEND.map(([kind, words]) => G.el("li", {}, G.el("i", { class: "gl-key gl-key-" + kind }), words)));
+    parts.sections = G.buildSections();
+    for (const [name, { host }] of Object.entries(parts.sections)) parts[name] = host;
     root.dataset.idle = "1";
     root.replaceChildren(
       G.el("p", { class: "gl-idle" }, "Choose a picture, ask a question and press Run: the decoders answer here, side by side."),
@@ -68,7 +70,8 @@
         G.el("p", { class: "gl-hint" }, "One bar a round: light is drafting, solid is the target’s pass, the number is the tokens gained.")),
       G.el("div", { class: "gl-microscope" },
         G.el("div", { class: "gl-round-head" }, parts.tabs, parts.position, parts.slow),
-        parts.stages, parts.tree, parts.say, parts.table));
+        parts.stages, parts.tree, parts.say, parts.table),
+      ...Object.values(parts.sections).map(({ section }) => section));
     return parts;
   };
 

@@ -44,6 +44,9 @@
         this.seek(t);
       });
       G.bindControls(this);
+      this.sections = new G.Panels(this, this.parts.sections);
+      this.panels = this.sections.list;
+      this.lines = 0;
       this.resize = new ResizeObserver(() => this.redraw());
       this.resize.observe(root);
       this.themes = new MutationObserver(() => this.redraw());
@@ -68,7 +71,8 @@
       if (!this.run || !(news.fresh || news.added)) return;
       if (news.fresh) this.begin();
       const { done } = this.run;
-      this.root.dataset.lines = (news.fresh ? 0 : +this.root.dataset.lines || 0) + news.added;
+      this.lines = (news.fresh ? 0 : this.lines) + news.added;
+      this.root.dataset.lines = this.lines;
       if (done) this.root.dataset.done = "1"; else delete this.root.dataset.done;
       this.parts.live.hidden = done;
       this.parts.scrub.max = this.run.total;
@@ -83,6 +87,7 @@
       } else {
         this.seek(this.follow ? this.run.total : this.t);
       }
+      this.sections.update();
     }
 
     begin() {
@@ -97,13 +102,10 @@
       const wanted = run.lanes.findIndex((lane) => lane.id === "glance");
       this.focus = wanted < 0 ? run.lanes.length - 1 : wanted;
       this.timeline.run = null;
-      this.lanes = new G.Lanes(this.parts.lanes, run, (order, round) => {
-        this.pause();
-        this.choose(order);
-        this.seek(run.lanes[order].end[round]);
-      });
+      this.lanes = new G.Lanes(this.parts.lanes, run, (order, round) => this.goTo(order, round));
       G.buildTabs(this);
       this.parts.about.replaceChildren(G.el("bdi", { class: "gl-question" }, G.inert(run.header.question)), G.el("span", {}, G.about(run)));
+      this.sections.begin(run);
     }
 
     redraw() {
@@ -112,6 +114,7 @@
       this.treeKey = "";
       this.drawTimeline();
       this.seek(this.t);
+      this.sections.redraw();
     }
 
     drawTimeline() {
@@ -169,6 +172,7 @@
       root.dataset.t = this.t.toFixed(3);
       this.lanes.select(this.focus, k, !this.playing && !this.follow);
       this.timeline.select(lane, k);
+      if (!this.playing && !this.follow) this.sections.select();
       G.updateStages(parts.stages, round, phase, progress);
       const words = G.describe(run, lane, k, phase, progress);
       const key = [lane.id, k, phase, phase === "draft" || phase === "build" ? Math.round(progress * 16) : 0,
@@ -207,6 +211,13 @@
       this.focus = order;
       G.markTab(this);
       this.showRound();
+    }
+
+    /** Show round k of a lane, finished. */
+    goTo(order, k) {
+      this.pause();
+      this.choose(order);
+      this.seek(this.lane.end[k]);
     }
 
     /** One round of the chosen lane forward or back. */
@@ -290,11 +301,13 @@
       this.pause();
       this.resize.disconnect();
       this.themes.disconnect();
+      this.sections.destroy();
       Plotly.purge(this.parts.plot);
       Plotly.purge(this.timeline.plot);
     }
   }
 
-  /** Make an element the player; returns it with feed(text), seek(ms), choose(lane), step(±1), play(on), destroy(). */
+  /** Make an element the player; returns it with feed(text), seek(ms), choose(lane), goTo(lane, round),
+      step(±1), play(on), destroy(). */
   G.mount = (root) => new Player(root);
 })(window.Glance = window.Glance || {});
