@@ -56,6 +56,7 @@
     }
 
     get run() { return this.reader.run; }
+    get theme() { return this.palette = this.palette || readTheme(this.root); }
     get lane() { return this.run.lanes[this.focus]; }
 
     /** Take the text of a trace, whole or as far as it has come. */
@@ -110,7 +111,7 @@
 
     redraw() {
       if (!this.run || !this.root.clientWidth) return;
-      this.theme = null;
+      this.palette = null;
       this.treeKey = "";
       this.drawTimeline();
       this.seek(this.t);
@@ -118,7 +119,6 @@
     }
 
     drawTimeline() {
-      this.theme = this.theme || readTheme(this.root);
       if (!this.timeline.draw(this.run, this.theme)) return;
       const m = this.timeline.metrics();
       this.parts.scrub.style.marginLeft = m.left - THUMB / 2 + "px";
@@ -199,7 +199,6 @@
       if (!round) {
         Plotly.purge(parts.plot);
       } else {
-        this.theme = this.theme || readTheme(root);
         const figure = G.treeFigure(run, lane, round, { width: width - 2, phase, progress, theme: this.theme });
         parts.plot.style.width = figure.width + "px";
         Plotly.react(parts.plot, figure.data, figure.layout, { displayModeBar: false, responsive: false });
