@@ -9,11 +9,12 @@ import gradio as gr
 
 from app import run
 from app.models import Models
-from app.replay import PLOTLY, SCRIPTS, picker, replay, status
+from app.replay import picker, replay, status
 from app.theme import HEAD, THEME
 from glance.errors import BadInput
 from glance.examples import FOLDER as EXAMPLES
 from glance.examples import Example, shipped
+from glance.export import PLAYER
 from glance.images import load_image, page_count
 
 TITLE = """# GLANCE
@@ -40,7 +41,7 @@ GUIDE = """
 
 models = Models()
 stops = run.Stops()
-gr.set_static_paths([PLOTLY, *SCRIPTS, EXAMPLES])
+gr.set_static_paths([PLAYER, EXAMPLES])
 
 
 def look(path: str | None, page: Any) -> tuple[Any, int, str]:
@@ -178,7 +179,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
             with gr.Column(scale=4, min_width=320, elem_id="watch"):
                 if len(examples) > 1:
                     recorded = picker(examples, elem_id="examples")
-                view = replay(first.trace if first else None, elem_id="view")
+                view = replay(first.trace if first else None, examples, elem_id="view")
                 with gr.Accordion("How to read this", open=False):
                     gr.Markdown(GUIDE)
         # The last file that could be read: what Run uses, also after a bad one was refused.

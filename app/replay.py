@@ -5,40 +5,45 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from glance.examples import Example
+from glance.export import PLAYER, TEMPLATE, scripts
 
-FOLDER = Path(__file__).resolve().parent.parent / "assets" / "player"
-PLOTLY = FOLDER / "plotly-basic.min.js"
-STYLE = FOLDER / "viewer.css"
-SCRIPTS = tuple(
-    FOLDER / f"{name}.js"
-    for name in ("text", "trace", "tree", "lanes", "timeline", "say", "panels", "controls", "player")
-)
+STYLE = PLAYER / "viewer.css"
+PLOTLY, *SCRIPTS = scripts()
 
 # The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag
 # of the contents keeps a browser from mixing files of two versions: Gradio serves them without cache headers.
+# `answer` is what the server says to the last `look`; it repeats the ticket, since equal values would not be noticed.
 _ON_LOAD = """
 const host = element.querySelector('.gl-root');
 const base = (window.gradio_config && window.gradio_config.root) || '';
+const file = (name) => base + '/gradio_api/file=' + props.folder + '/' + name + '?v=' + props.version;
 window.glanceScripts = window.glanceScripts || {};
-const load = (path) => window.glanceScripts[path] = window.glanceScripts[path] || new Promise((done, failed) => {
+const load = (name) => window.glanceScripts[name] = window.glanceScripts[name] || new Promise((done, failed) => {
   const script = document.createElement('script');
-  script.src = base + '/gradio_api/file=' + path + '?v=' + props.version;
+  script.src = file(name);
   script.onload = done;
   script.onerror = () => failed(new Error('a part of it did not arrive'));
   document.head.append(script);
 });
+let tickets = 0, answered = () => {};
+watch('answer', () => answered(JSON.parse(props.answer)));
+const options = {
+  examples: JSON.parse(props.examples),
+  file,
+  ask: (what) => new Promise((done) => { answered = done; trigger('look', { ...what, ticket: ++tickets }); }),
+  picture: () => { const image = document.querySelector('#seen img'); return image && image.src; },
+};
 (async () => {
   try {
-    for (const path of props.scripts.split('|')) await load(path);
-    const player = window.Glance.mount(host);
+    for (const name of props.scripts.split(' ')) await load(name);
+    const player = window.Glance.mount(host, options);
     host.player = player;
-    const update = () => player.feed(props.value);
+    const update = () => { player.feed(props.value); window.Glance.followLink(player); };
     watch('value', update);
     update();
   } catch (error) {
@@ -58,13 +63,15 @@ update();
 def version() -> str:
     """A tag of the player's contents."""
     digest = hashlib.sha256()
-    for path in SCRIPTS:
+    for path in (*SCRIPTS, STYLE, TEMPLATE):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def replay(value: str | None = None, **arguments: Any) -> gr.HTML:
-    """The player. Its value is the NDJSON text of a run, whole or growing.
+def replay(value: str | None = None, examples: Sequence[Example] = (), **arguments: Any) -> gr.HTML:
+    """The player. Its value is the NDJSON text of a run, whole or growing; a link can bring the examples back.
+
+    Its event `look` asks where the target looked (`lane`, `round`, `ticket`); the prop `answer` takes what to show.
 
     The text never enters a template: the player alone owns what is inside, and shows tokens as plain text. A
     factory, not a subclass: a subclass of a component writes a stale copy of its module beside the source.
@@ -74,8 +81,11 @@ def replay(value: str | None = None, **arguments: Any) -> gr.HTML:
         html_template='<div class="gl-root"><p>Loading the player…</p></div>',
         js_on_load=_ON_LOAD,
         apply_default_css=False,
-        scripts="|".join(str(path) for path in (PLOTLY, *SCRIPTS)),
+        scripts=" ".join(path.name for path in (PLOTLY, *SCRIPTS)),
+        folder=str(PLAYER),
         version=version(),
+        examples=json.dumps({example.run: example.name for example in examples}),
+        answer="",
         **arguments,
     )
 
@@ -96,12 +106,15 @@ JSON.parse(props.items).forEach((item, i) => {
   list.append(button);
 });
 mark(0);
+const wanted = new URLSearchParams(location.hash.slice(1)).get('example');
+const linked = JSON.parse(props.items).findIndex((item) => item.name === wanted);
+if (linked > 0) list.children[linked].click();
 """
 
 
 def picker(examples: Sequence[Example], **arguments: Any) -> gr.HTML:
-    """Buttons with a thumbnail and a question each; its event `pick` carries the `index`."""
-    items = [{"image": str(example.image), "question": example.question} for example in examples]
+    """Buttons with a thumbnail and a question each; its event `pick` carries the `index`, also of a linked example."""
+    items = [{"name": e.name, "image": str(e.image), "question": e.question} for e in examples]
     return gr.HTML(
         html_template='<div class="gl-picker" role="group" aria-label="Recorded runs"></div>',
         js_on_load=_PICKER_ON_LOAD,

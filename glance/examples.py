@@ -6,6 +6,7 @@ runs) and a test can record them again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,11 @@ class Example:
     image: Path
     question: str
     trace: str
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return json.loads(self.trace[: self.trace.index("\n")])["run"]
 
     def open(self) -> Image.Image:
         """The picture, RGB."""

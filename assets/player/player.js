@@ -28,8 +28,9 @@
   }
 
   class Player {
-    constructor(root) {
+    constructor(root, options) {
       this.root = root;
+      this.options = options;
       this.reader = new G.Reader();
       this.t = 0;
       this.focus = 0;
@@ -69,6 +70,7 @@
         this.parts.say.textContent = "This trace cannot be shown: " + error.message + ".";
         return;
       }
+      this.text = text;
       if (!this.run || !(news.fresh || news.added)) return;
       if (news.fresh) this.begin();
       const { done } = this.run;
@@ -307,6 +309,8 @@
   }
 
   /** Make an element the player; returns it with feed(text), seek(ms), choose(lane), goTo(lane, round),
-      step(±1), play(on), destroy(). */
-  G.mount = (root) => new Player(root);
+      step(±1), play(on), destroy(). What the page around it can do stands in the options, all of them optional:
+      examples {run id: name} that a link can bring back, file(name) -> address of a file of the player,
+      ask({lane, round}) -> promise of where the target looked, picture() -> address of the picture on show. */
+  G.mount = (root, options = {}) => new Player(root, options);
 })(window.Glance = window.Glance || {});
