@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from . import trace as traces
 from .errors import BadCheckpoint, BadInput
+from .hosting import cli as hosting
 from .lab.cli import lab
 from .training.cli import train
 
@@ -27,7 +28,7 @@ class Refusing(TyperGroup):
         """Run the chosen command, also of a group below this one."""
         try:
             return super().invoke(ctx)
-        except (BadInput, BadCheckpoint) as error:
+        except (BadInput, BadCheckpoint, traces.TraceError) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None
 
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(train, name="train")
 app.add_typer(lab, name="lab")
+hosting.register(app)
 console = Console(highlight=False)
 
 Preset = Annotated[str, typer.Option(help="Model family.")]
@@ -167,3 +169,24 @@ def examples(preset: Preset = "mini", out: Annotated[Path | None, typer.Option(h
 
     for name in record(load(preset), out or FOLDER):
         console.print(name)
+
+
+Run = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A saved run (NDJSON).")]
+
+
+@app.command()
+def replay(run: Run, out: Annotated[Path, typer.Option(help="The page.")] = Path("replay.html")) -> None:
+    """Make a saved run into one HTML file that plays in any browser, without a server or a network."""
+    from .export import replay_html
+    from .saved import text_of
+
+    out.write_text(replay_html(text_of(run)), encoding="utf-8", newline="")
+
+
+@app.command()
+def rounds(run: Run, csv: Annotated[Path, typer.Option(help="The table.")] = Path("rounds.csv")) -> None:
+    """Make a saved run into a table for a spreadsheet, a row a round."""
+    from .export import rounds_csv
+    from .saved import text_of
+
+    csv.write_text(rounds_csv(traces.read(text_of(run))), encoding="utf-8", newline="")
