@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -70,15 +70,58 @@ class TreeLayer(CacheLayerMixin):
         self.length = start + count
 
 
+class FixedLayer(CacheLayerMixin):
+    """Keys and values that a cross-attention layer takes from the image: written at prefill, only read afterwards."""
+
+    is_sliding = False
+    is_croppable = False
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Keep the states as they are."""
+        self.keys, self.values = key_states, value_states
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take [1, kv_heads, image rows, head_dim], once.
+
+        Raises:
+            ValueError: the image is here already.
+        """
+        if self.is_initialized:
+            raise ValueError("The keys and values of the image are written once, at prefill.")
+        self.lazy_initialization(key_states, value_states)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """Rows of the image."""
+        return self.keys.shape[-2] if self.is_initialized else 0
+
+    def get_max_length(self) -> int:
+        """As many as there are."""
+        return self.get_seq_length()
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """(key length, key offset)."""
+        return self.get_seq_length(), 0
+
+
 class TreeCache(Cache):
     """The cache of one request. Rows behind `committed` form the window of the pass in flight.
 
     Keys are stored already rotated by their own positions, so a row that moves in the buffer stays right as long
     as its position does: a node's depth is its index on the accepted path (formats: DDTree's compaction).
+
+    Args:
+        layers: how many layers there are.
+        capacity: rows that each holds.
+        fixed: layers that keep the image's keys and values instead; no commit, rollback or fork changes those.
     """
 
-    def __init__(self, layers: int, capacity: int) -> None:
-        super().__init__(layers=[TreeLayer(capacity) for _ in range(layers)])
+    def __init__(self, layers: int, capacity: int, fixed: Collection[int] = ()) -> None:
+        super().__init__(layers=[FixedLayer() if i in fixed else TreeLayer(capacity) for i in range(layers)])
+        self.rows = [layer for layer in self.layers if isinstance(layer, TreeLayer)]
         self.committed = 0
 
     def commit(self, rows: Sequence[int]) -> None:
@@ -90,25 +133,28 @@ class TreeCache(Cache):
         Raises:
             ValueError: rows out of order or outside the window.
         """
-        window = self.layers[0].length - self.committed
+        window = self.rows[0].length - self.committed
         rows = list(rows)
         if any(b <= a for a, b in itertools.pairwise(rows)) or (rows and not 0 <= rows[0] <= rows[-1] < window):
             raise ValueError(f"The rows {rows} are not increasing offsets into a window of {window} rows.")
         in_place = rows == list(range(len(rows)))
-        index = None if in_place else torch.tensor(rows, device=self.layers[0].keys.device)
-        for layer in self.layers:
+        index = None if in_place else torch.tensor(rows, device=self.rows[0].keys.device)
+        for layer in self.rows:
             layer.keep(self.committed, index, len(rows))
         self.committed += len(rows)
 
     def rollback(self) -> None:
         """Drop the window: the pass in flight leaves no trace."""
-        for layer in self.layers:
+        for layer in self.rows:
             layer.length = self.committed
 
     def fork(self, capacity: int) -> TreeCache:
         """A copy of the committed rows with room for `capacity` rows in all; the original is not touched."""
-        copy = TreeCache(len(self.layers), capacity)
-        for mine, theirs in zip(self.layers, copy.layers, strict=True):
+        fixed = {i: layer for i, layer in enumerate(self.layers) if isinstance(layer, FixedLayer)}
+        copy = TreeCache(len(self.layers), capacity, fixed)
+        for i, layer in fixed.items():
+            copy.layers[i] = layer  # nothing writes to it any more, so both may hold it
+        for mine, theirs in zip(self.rows, copy.rows, strict=True):
             if mine.is_initialized:
                 theirs.update(mine.keys[:, :, : self.committed], mine.values[:, :, : self.committed])
         copy.committed = self.committed

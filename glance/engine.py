@@ -147,7 +147,7 @@ class Decoding:
             started = clock(device)
             draft = self.drafter.propose(settings.budget)
             drafted = clock(device)
-            seen = self.target.verify(cache, root, draft.tree, prompt.rope_delta)
+            seen = self.target.verify(cache, root, draft.tree, prompt)
             accepted, bonus, deferred = self._walk(cache, root, draft.tree, seen, chooser)
             verified = clock(device)
             path = [draft.tree.tokens[i] for i in accepted]
@@ -198,7 +198,7 @@ class Decoding:
             return accepted, bonus, False
         path = [root, *(tree.tokens[i] for i in accepted)]
         cache.commit([0, *(i + 1 for i in accepted)][:-1])
-        again = self.target.verify(cache, path[-1], CandidateTree(), self.prefill.prompt.rope_delta)
+        again = self.target.verify(cache, path[-1], CandidateTree(), self.prefill.prompt)
         return accepted, chooser.all(again.logits)(0), True
 
     def _commit(

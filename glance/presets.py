@@ -79,10 +79,7 @@ class Family:
 
     def seen(self, image: Image.Image) -> Image.Image:
         """The image as the target sees it, after the processor's resize."""
-        processor = self.parts.image_processor
-        grid = processor(images=[check_image(image)], return_tensors="pt")["image_grid_thw"][0]
-        height, width = (int(n) * processor.patch_size for n in grid[1:])
-        return image.convert("RGB").resize((width, height), Image.Resampling(int(processor.resample)))
+        return self.target.adapter.seen(check_image(image), self.parts.image_processor)
 
     def check_length(self, prompt: Prompt, settings: Settings) -> None:
         """Refuse a request that does not fit into the target's positions.

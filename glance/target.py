@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 
 from .cache import TreeCache
 from .prompt import Prompt
+from .targets import adapter
 from .tree import CandidateTree
 
 EMBEDDINGS = -1  # the id under which the input embeddings (vision features in place) are captured
@@ -48,33 +49,41 @@ def capture(language_model: nn.Module, layers: Iterable[int]) -> Iterator[dict[i
 
     Layer i's output is read where layer i + 1 (or the final norm) takes it in, that is **after** the DeepStack
     features were added to it, in every version of transformers. `EMBEDDINGS` (-1) is what layer 0 takes in.
+    A cross-attention layer is left out where there is no image (Llama-3.2-Vision); then the one behind it is read.
 
     Yields:
         A dict that the forward pass fills: layer id -> [batch, rows, H].
     """
     states: dict[int, torch.Tensor] = {}
     readers = [*language_model.layers, language_model.norm]
+    optional = getattr(language_model, "cross_attention_layers", ())
 
     def keep(layer: int):
-        return lambda module, args, kwargs: states.__setitem__(layer, args[0] if args else kwargs["hidden_states"])
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:  # a value returned would replace the input
+            states.setdefault(layer, args[0] if args else kwargs["hidden_states"])
 
-    handles = [readers[i + 1].register_forward_pre_hook(keep(i), with_kwargs=True) for i in set(layers)]
-    try:
+        return hook
+
+    with ExitStack() as hooks:
+        for layer in set(layers):
+            for reader in range(layer + 1, len(readers)):
+                hook = readers[reader].register_forward_pre_hook(keep(layer), with_kwargs=True)
+                hooks.callback(hook.remove)
+                if reader not in optional:
+                    break
         yield states
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class Target:
-    """A frozen Qwen3-VL.
+    """A frozen vision-language model of one of the families in `glance.targets`.
 
     Args:
-        model: `Qwen3VLForConditionalGeneration` in eval mode, with sdpa or eager attention.
+        model: its `...ForConditionalGeneration`, with sdpa or eager attention.
         layers: ids of the decoder layers whose outputs the drafters read; `EMBEDDINGS` for the input embeddings.
 
     Raises:
-        ValueError: an attention kernel that cannot take a tree mask, or a layer id out of range.
+        BadCheckpoint: a family without an adapter.
+        ValueError: attention that cannot take a tree mask, or a layer id out of range.
     """
 
     def __init__(self, model: nn.Module, layers: Iterable[int] = ()) -> None:
@@ -82,6 +91,10 @@ class Target:
         kernel = self.text.config._attn_implementation
         if kernel not in ("sdpa", "eager"):
             raise ValueError(f"The attention kernel {kernel!r} cannot take a tree mask; load the model with 'sdpa'.")
+        if "sliding_attention" in (getattr(self.text.config, "layer_types", None) or ()):
+            raise ValueError("Layers with sliding-window attention cannot take a tree mask; choose another target.")
+        self.adapter = adapter(model.config.model_type)
+        self.fixed = self.adapter.fixed_layers(model.config)
         self.model = model.eval().requires_grad_(False)
         self.layers = frozenset(layers)
         if any(not -1 <= i < len(self.text.layers) for i in self.layers):
@@ -108,50 +121,45 @@ class Target:
         """The live output head, which drafters share."""
         return self.model.get_output_embeddings()
 
-    def _forward(self, **inputs: object) -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
+    def _forward(self, cache: TreeCache, **inputs: object) -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
+        for name, value in inputs.items():
+            if isinstance(value, torch.Tensor):
+                inputs[name] = value.to(self.device, self.dtype if value.is_floating_point() else None)
         with self._one_pass, torch.no_grad(), capture(self.text, self.layers) as states:
-            out = self.model(use_cache=True, **inputs)
+            out = self.model(cache=cache, use_cache=True, **inputs)
         return out.logits[0].float(), {i: s[0] for i, s in states.items()}
 
     def prefill(self, prompt: Prompt) -> Prefill:
         """One causal pass over the prompt, image included."""
-        cache = TreeCache(len(self.text.layers), prompt.length)
-        vision = {}
-        if prompt.pixels is not None:
-            vision = {
-                "pixel_values": prompt.pixels.to(self.device, self.dtype),
-                "image_grid_thw": prompt.grid.to(self.device),
-            }
+        cache = TreeCache(len(self.text.layers), prompt.length, self.fixed)
         logits, states = self._forward(
-            input_ids=prompt.ids.to(self.device),
-            position_ids=prompt.positions.to(self.device),
+            input_ids=prompt.ids,
             cache=cache,
             logits_to_keep=1,
-            **vision,
+            **self.adapter.first(prompt),
         )
         cache.commit(range(prompt.length))
         return Prefill(prompt, cache, logits[-1], states)
 
-    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, rope_delta: int) -> Verified:
+    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, prompt: Prompt) -> Verified:
         """One pass over `[root] + tree`, each row seeing the cache, its ancestors and itself.
 
         The rows stay in the cache as an uncommitted window: `commit` the accepted ones, or `rollback`.
 
         Args:
             cache: the lane's own cache; its committed length is the root's sequence index.
-            rope_delta: of the request's prompt; a row's position is `length + rope_delta + depth` on all axes.
+            prompt: the request's; a row's position is `committed length + prompt.rope_delta + depth`.
         """
         past, rows = cache.committed, len(tree) + 1
-        depths = torch.tensor((0, *tree.depths), device=self.device)
         mask = None
         if rows > 1:  # a single row sees everything: no mask, and the same kernel as ordinary decoding
-            mask = torch.zeros(rows, past + rows, dtype=self.dtype)
-            mask[:, past:].masked_fill_(~torch.from_numpy(tree.visible()), torch.finfo(self.dtype).min)
-            mask = mask.to(self.device)[None, None]
+            mask = torch.zeros(1, 1, rows, past + rows, dtype=self.dtype)
+            mask[..., past:].masked_fill_(~torch.from_numpy(tree.visible()), torch.finfo(self.dtype).min)
+        positions = torch.tensor((0, *tree.depths)) + past + prompt.rope_delta
         logits, states = self._forward(
-            input_ids=torch.tensor([(root, *tree.tokens)], device=self.device),
-            position_ids=(past + rope_delta + depths).expand(3, 1, rows),
+            input_ids=torch.tensor([(root, *tree.tokens)]),
             attention_mask=mask,
             cache=cache,
+            **self.adapter.later(prompt, positions.expand(3, 1, rows)),
         )
         return Verified(logits, states)

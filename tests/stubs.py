@@ -55,10 +55,10 @@ class StubTarget:
         self._write(cache, ids)
         cache.commit(range(len(ids)))
         row = torch.tensor([ids])
-        prompt = Prompt("?", row, row.expand(3, 1, -1), 0, None, None, (), "")
+        prompt = Prompt("?", row, row.expand(3, 1, -1), 0, {}, (), "")
         return Prefill(prompt, cache, self.logits(tuple(ids)), {0: row[0, :, None].float()})
 
-    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, rope_delta: int) -> Verified:
+    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, prompt: Prompt) -> Verified:
         """One row for the root and one for each node; the past comes from the cache."""
         self.passes.append(len(tree) + 1)
         past = tuple(int(k) for k in cache.layers[0].keys[0, 0, : cache.committed, 0])

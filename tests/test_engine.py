@@ -172,9 +172,9 @@ class Guess(Wrong):
 class Packed(StubTarget):
     """Rounds differently when several rows are packed: near-ties flip, as bf16 kernels do."""
 
-    def verify(self, cache, root, tree, rope_delta):
+    def verify(self, cache, root, tree, prompt):
         """Swap the two best logits of packed rows where they lie closer than 0.5."""
-        seen = super().verify(cache, root, tree, rope_delta)
+        seen = super().verify(cache, root, tree, prompt)
         if len(tree):
             for row in seen.logits:
                 (a, b), (i, j) = row.topk(2)

@@ -7,7 +7,8 @@ import torch
 from PIL import Image
 
 from glance.errors import BadInput
-from glance.prompt import neutralize, rope_positions
+from glance.prompt import neutralize
+from glance.targets.qwen_vl import rope_positions
 from tests import tiny
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import operator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,9 +45,7 @@ def plain_forward(family, prompt, extra: list[int]) -> torch.Tensor:
     """Logits [V] after prompt + extra, by transformers alone: its own positions, its own mask, no cache."""
     ids = torch.cat((prompt.ids, torch.tensor([extra], dtype=torch.long)), 1)
     model = family.parts.model
-    inputs = {"mm_token_type_ids": (ids == model.config.image_token_id).int()}
-    if prompt.pixels is not None:
-        inputs |= {"pixel_values": prompt.pixels, "image_grid_thw": prompt.grid}
+    inputs = {**prompt.vision, "mm_token_type_ids": (ids == model.config.image_token_id).int()}
     model.model.rope_deltas = None
     with torch.no_grad():
         return model(input_ids=ids, use_cache=False, **inputs).logits[0, -1]
@@ -57,7 +56,7 @@ def test_each_tree_row_equals_a_plain_forward_of_its_path(family, images):
     prompt = family.prompt(images, "What is it?")
     prefill = family.target.prefill(prompt)
     cache = prefill.cache.fork(prompt.length + 16)
-    seen = family.target.verify(cache, 65, BRANCHY, prompt.rope_delta)
+    seen = family.target.verify(cache, 65, BRANCHY, prompt)
     for row, path in enumerate(paths(65, BRANCHY)):
         difference = (seen.logits[row] - plain_forward(family, prompt, path)).abs().max()
         assert difference <= 1e-4, f"row {row}, path {path}: check positions, mask and rope delta"
@@ -66,9 +65,9 @@ def test_each_tree_row_equals_a_plain_forward_of_its_path(family, images):
 def test_rows_after_a_compaction_equal_plain_forwards_too(family):
     prompt = family.prompt(IMAGES["one image"], "What is it?")
     cache = family.target.prefill(prompt).cache.fork(prompt.length + 32)
-    family.target.verify(cache, 65, BRANCHY, prompt.rope_delta)
+    family.target.verify(cache, 65, BRANCHY, prompt)
     cache.commit([0, 2, 5])  # root, node 1, node 4: neither contiguous nor the first branch
-    seen = family.target.verify(cache, 80, BRANCHY, prompt.rope_delta)
+    seen = family.target.verify(cache, 80, BRANCHY, prompt)
     for row, path in enumerate(paths(80, BRANCHY)):
         expected = plain_forward(family, prompt, [65, 71, 73, *path])
         assert (seen.logits[row] - expected).abs().max() <= 1e-4
@@ -78,8 +77,9 @@ def test_a_missing_delta_or_row_index_positions_would_be_seen(family):
     """The check above has teeth: the two classic mistakes move the logits by far more than its bar."""
     prompt = family.prompt(IMAGES["one image"], "What is it?")
     prefill = family.target.prefill(prompt)
-    right = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt.rope_delta)
-    wrong = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, 0)
+    right = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt)
+    astray = dataclasses.replace(prompt, rope_delta=0)
+    wrong = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, astray)
     assert prompt.rope_delta < 0
     assert (right.logits - wrong.logits).abs().max() > 1e-2
 
@@ -190,7 +190,7 @@ def test_eager_attention_agrees_with_sdpa():
         family = tiny.family()
         prompt = family.prompt(IMAGES["one image"], "What is it?")
         prefill = target.prefill(prompt)
-        rows.append(target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt.rope_delta).logits)
+        rows.append(target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt).logits)
     assert (rows[0] - rows[1]).abs().max() < 1e-4
 
 

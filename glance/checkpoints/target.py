@@ -20,7 +20,8 @@ from transformers import (
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from ..errors import BadCheckpoint
-from ..prompt import Prompt, build_prompt
+from ..prompt import Prompt
+from ..targets import adapter
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,13 @@ class TargetParts:
         return self.model.config.text_config.max_position_embeddings
 
     def prompt(self, images: Sequence[Image.Image], question: str) -> Prompt:
-        """A prompt about these images, or none. Raises `BadInput` as `build_prompt` does."""
-        image_token_id = self.model.config.image_token_id
-        return build_prompt(images, question, self.tokenizer, self.image_processor, image_token_id, self.max_positions)
+        """A prompt about these images, or none.
+
+        Raises:
+            BadInput: a question or an image that cannot be used, or a prompt that is too long.
+        """
+        config = self.model.config
+        return adapter(config.model_type).encode(images, question, self.tokenizer, self.image_processor, config)
 
 
 def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> TargetParts:

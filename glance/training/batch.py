@@ -11,9 +11,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from glance.prompt import rope_positions
 from glance.synth import SIZES, Sample, sample
 from glance.synth.vocabulary import Split
+from glance.targets.qwen_vl import rope_positions
 from glance.training.align import copied_from
 from glance.training.recipe import Shape
 from glance.training.tokenizer import END, IMAGE

@@ -6,12 +6,12 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from glance.prompt import build_prompt
 from glance.synth import SIZES, sample
+from glance.targets import qwen_vl
 from glance.training.architecture import build_image_processor, build_target, save_target
 from glance.training.batch import Encoder
 from glance.training.forward import TargetForward
-from glance.training.tokenizer import IMAGE, MASK, SPECIAL
+from glance.training.tokenizer import MASK, SPECIAL
 
 from .tiny import SHAPE
 
@@ -23,12 +23,11 @@ def parts(tokenizer):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_batch_holds_the_prompt_of_inference_bit_for_bit(tokenizer, parts, size):
-    processor, _ = parts
+    processor, model = parts
     drawn = [sample("documents", 1, size=size), sample("scenes", 2, size=size)]
     batch = Encoder(tokenizer, processor, SHAPE)(drawn)
-    image_id = tokenizer.convert_tokens_to_ids(IMAGE)
     for row, one in enumerate(drawn):
-        prompt = build_prompt([one.image], one.question, tokenizer, processor, image_id, 4096)
+        prompt = qwen_vl.encode([one.image], one.question, tokenizer, processor, model.config)
         assert torch.equal(batch.pixels[row], prompt.pixels)
         assert prompt.grid.tolist() == [[1, *batch.grid]]
         assert torch.equal(batch.ids[row, : prompt.length], prompt.ids[0])
