@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from PIL import Image
 
+from glance.lanes import LANES
+
 
 class Engine(Protocol):
     """What the app asks of the library."""
@@ -20,7 +22,7 @@ class Engine(Protocol):
         """The image as the target sees it."""
 
     def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
-        """All lanes' answers as the lines of a trace."""
+        """The answers of `settings["lanes"]`, or of all lanes where that is empty, as the lines of a trace."""
 
 
 class FamilyEngine:
@@ -32,11 +34,13 @@ class FamilyEngine:
         self.seen = family.seen
 
     def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
-        """All lanes' answers as the lines of a trace."""
+        """The answers of `settings["lanes"]`, or of all lanes where that is empty, as the lines of a trace."""
         from glance.engine import Settings
         from glance.race import race
 
-        return race(self._family, prompt, Settings(**settings), stopped=stopped)
+        options = dict(settings)
+        lanes = options.pop("lanes") or tuple(LANES)
+        return race(self._family, prompt, Settings(**options), lanes, stopped)
 
 
 def _load() -> Engine:

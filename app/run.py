@@ -19,6 +19,7 @@ from PIL import Image
 from app.models import Models
 from glance.errors import BadCheckpoint, BadInput
 from glance.images import load_image
+from glance.lanes import LANES
 
 UPDATE_SECONDS = 0.125
 MAX_NEW_TOKENS, MAX_BUDGET, MAX_TEMPERATURE = 512, 63, 1.5
@@ -71,8 +72,28 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
     return int(number)
 
 
-def settings_from(max_new_tokens: Any, budget: Any, temperature: Any, seed: Any) -> dict[str, Any]:
+def lanes_from(chosen: Iterable[str] | None) -> tuple[str, ...]:
+    """Ids of the lanes to run, in their usual order; nothing chosen means all that the model has heads for.
+
+    Raises:
+        BadInput: one lane only, or an unknown one.
+    """
+    wanted = {lane.strip() for lane in chosen or ()} - {""}
+    unknown = sorted(wanted - set(LANES))
+    if unknown:
+        raise BadInput(f"There is no lane {unknown[0]!r}; choose among {', '.join(LANES)}.")
+    if len(wanted) == 1:
+        raise BadInput("One lane alone is no race; choose at least two.")
+    return tuple(lane for lane in LANES if lane in wanted)
+
+
+def settings_from(
+    max_new_tokens: Any, budget: Any, temperature: Any, seed: Any, lanes: Iterable[str] | None = None
+) -> dict[str, Any]:
     """The decoding settings as keyword arguments, each checked.
+
+    Args:
+        lanes: as `lanes_from` takes them.
 
     Raises:
         BadInput: one sentence about the first value that cannot be used.
@@ -88,6 +109,7 @@ def settings_from(max_new_tokens: Any, budget: Any, temperature: Any, seed: Any)
         "budget": whole("Budget", budget, 1, MAX_BUDGET),
         "temperature": heat,
         "seed": whole("Seed", seed, 0, 2**31 - 1),
+        "lanes": lanes_from(lanes),
     }
 
 

@@ -118,8 +118,10 @@ def lines(
     seed: int = 0,
     run: str = "fake",
     differs: bool = False,
+    lanes: Sequence[str] = tuple(dict(LANES)),
 ) -> list[str]:
     """The NDJSON lines of a made-up run, in the order of the fair scheduler."""
+    running = [(lane, name) for lane, name in LANES if lane in lanes]
     known = Words()
     answer = [known(piece) for piece in [*split(words), STOP]]
     other = [known(piece) for piece in split(distractors)]
@@ -127,11 +129,11 @@ def lines(
     header = Header(
         run, question, {"tokens": 342, "ids_sha256": "0" * 64, "image": [{"sha256": "1" * 64, "width": 512,
         "height": 384, "tokens": 192}]}, {"max_new_tokens": 256, "budget": budget, "temperature": 0.0, "seed": seed,
-        "stop": [], "eos_ids": [stop]}, tuple({"id": i, "name": n, "drafter": i} for i, n in LANES), answer[0], 412.5,
+        "stop": [], "eos_ids": [stop]}, tuple({"id": i, "name": n, "drafter": i} for i, n in running), answer[0], 412.5,
         {"preset": "made-up", "dtype": "float32", "device": "cpu"},
     )  # fmt: skip
     out = [line(header, known.pieces([answer[0], stop]))]
-    rounds = {lane: list(one_lane(lane, answer, other, budget, seed)) for lane, _ in LANES}
+    rounds = {lane: list(one_lane(lane, answer, other, budget, seed)) for lane, _ in running}
     clock, todo = dict.fromkeys(rounds, 0.0), {lane: list(r) for lane, r in rounds.items()}
     while any(todo.values()):
         lane = min((i for i in todo if todo[i]), key=clock.__getitem__)
@@ -139,12 +141,12 @@ def lines(
         clock[lane] += rnd.total_ms
         out.append(line(rnd, known.pieces([rnd.root, *rnd.tokens, *rnd.emitted])))
     text = b"".join(split(words))
-    for lane, name in LANES:
-        verdict = Identity("identical", LANES[0][1], len(answer), sentence="All tokens are byte-identical.")
-        if lane == "autoregressive":
+    for lane, name in running:
+        verdict = Identity("identical", running[0][1], len(answer), sentence="All tokens are byte-identical.")
+        if lane == running[0][0]:
             verdict = Identity("reference", name, len(answer))
         elif differs and lane == "eagle3":
-            verdict = Identity("differs", LANES[0][1], 9, 9, answer[9], other[0], 0.0021, "Differs at token 9.")
+            verdict = Identity("differs", running[0][1], 9, 9, answer[9], other[0], 0.0021, "Differs at token 9.")
         out.append(line(LaneEnd(
             lane, tuple(answer), text.decode(), hashlib.sha256(text).hexdigest(), "eos", 1.5,
             summarize(rounds[lane]), verdict,

@@ -34,11 +34,11 @@ def stopped_lines(lines: list[str]) -> list[str]:
     """The closing lines of a run that was stopped after these lines."""
     run = read("".join(lines))
     out = []
-    for order, (lane_id, _) in enumerate(fake.LANES):
+    for order, lane_id in enumerate(lane["id"] for lane in run.header.lanes):
         rounds = run.lane(lane_id).rounds
         ids = (run.header.first, *(i for r in rounds for i in r.emitted))
         end = read("".join(fake.lines())).lane(lane_id).end
-        verdict = Identity("so far" if order else "reference", fake.LANES[0][1], len(ids), sentence="So far equal.")
+        verdict = Identity("so far" if order else "reference", run.header.lanes[0]["name"], len(ids), sentence="So far equal.")
         out.append(line(replace(end, ids=ids, reason="stopped", summary=summarize(rounds), identity=verdict)))
     return out
 
@@ -58,7 +58,8 @@ class StubEngine:
     def race(self, prompt: str, settings: dict, stopped):
         words = HOSTILE * 2 if "hostile" in prompt else fake.ANSWER
         other = HOSTILE if "hostile" in prompt else fake.DISTRACTORS
-        lines = fake.lines(words, other, question=prompt, budget=settings["budget"], run=f"run-{time.time_ns()}")
+        lines = fake.lines(words, other, question=prompt, budget=settings["budget"], run=f"run-{time.time_ns()}",
+                           lanes=settings["lanes"] or tuple(dict(fake.LANES)))  # fmt: skip
         shown: list[str] = []
         for text in lines:
             if shown and stopped():

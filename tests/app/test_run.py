@@ -196,7 +196,24 @@ def test_odd_settings_get_a_sentence(values, word):
 
 
 def test_numbers_as_text_are_read():
-    assert run.settings_from("7", 8.0, "0.5", 1) == {"max_new_tokens": 7, "budget": 8, "temperature": 0.5, "seed": 1}
+    settings = {"max_new_tokens": 7, "budget": 8, "temperature": 0.5, "seed": 1, "lanes": ()}
+    assert run.settings_from("7", 8.0, "0.5", 1) == settings
+
+
+def test_lanes_come_in_their_usual_order():
+    assert run.lanes_from(["glance", " autoregressive", "glance", ""]) == ("autoregressive", "glance")
+    assert run.lanes_from(None) == run.lanes_from([]) == ()
+    with pytest.raises(BadInput, match=r"^One lane alone is no race; choose at least two\.$"):
+        run.lanes_from(["glance"])
+    with pytest.raises(BadInput, match=r"^There is no lane 'x'; choose among autoregressive, eagle3, glance\.$"):
+        run.lanes_from(["glance", "x"])
+
+
+def test_the_engine_runs_the_chosen_lanes(picture):
+    engine = FamilyEngine(tiny.family())
+    settings = run.settings_from(4, 8, 0, 0, ["glance", "eagle3"])
+    last = list(run.decode(Models(lambda: engine), picture, 1, "What is it?", settings))[-1]
+    assert [lane["id"] for lane in trace.read(last.trace).header.lanes] == ["eagle3", "glance"]
 
 
 def test_stops():
