@@ -6,12 +6,16 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from typer.testing import CliRunner
 
-from glance import export, trace
+from glance import export, saved, trace
+from glance.cli import app
 from tests.app import fake
 
 HOSTILE = ["=1+1", "</script><script>x()</script>", "<!--", "\u2028", '"', ",", "\n", "\x00", "\u202e", "é", "-->"]
@@ -107,3 +111,42 @@ def test_scripts_can_stand_inside_a_page():
 def test_only_a_trace_becomes_a_page():
     with pytest.raises(trace.TraceError, match="not a JSON object"):
         export.replay_html("hello\n")
+
+
+def test_a_saved_run_is_read_whole_or_up_to_where_it_was_torn(tmp_path):
+    path, text = tmp_path / "run.json", "".join(fake.lines())
+    for kept, held in (
+        (text, text), (text[:-1], text), (text[:-40], text[: text[:-40].rindex("\n") + 1]),
+        ("\ufeff" + text, text), (text.replace("\n", "\r\n"), text),
+    ):  # fmt: skip
+        path.write_bytes(kept.encode())
+        assert saved.text_of(path) == held
+
+
+def test_a_file_too_large_is_refused_unread(tmp_path):
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(b"\xff" * 3000)
+    with pytest.raises(trace.TraceError, match=r"^The file has 0\.0 MB and 0 fit; choose a trace saved by this app\.$"):
+        saved.text_of(path, limit=2999)
+    with pytest.raises(trace.TraceError, match="not text"):
+        saved.text_of(path, limit=3000)
+    with pytest.raises(trace.TraceError, match="could not be opened"):
+        saved.text_of(tmp_path / "missing.ndjson")
+
+
+def test_both_from_the_command_line(tmp_path):
+    text = "".join(fake.lines())
+    (tmp_path / "run.ndjson").write_text(text, encoding="utf-8")
+    for command in (["replay", "run.ndjson", "--out", "a.html"], ["rounds", "run.ndjson", "--csv", "a.csv"]):
+        done = CliRunner().invoke(app, [str(tmp_path / x) if "." in x else x for x in command])
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "a.html").read_bytes().decode() == export.replay_html(text)
+    assert (tmp_path / "a.csv").read_bytes().decode() == export.rounds_csv(trace.read(text))
+    (tmp_path / "run.ndjson").write_text("{}\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "run.ndjson")])
+    assert done.exit_code == 2 and "not a GLANCE trace" in done.output
+
+
+def test_neither_gradio_nor_plotly_nor_a_model_is_needed():
+    code = "import sys, glance.export, glance.saved; print({'torch', 'gradio', 'plotly', 'transformers'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=export.PLAYER.parents[1], text=True) == "set()\n"
