@@ -37,7 +37,7 @@ def serve(script: Path, environment: dict[str, str] | None = None) -> Iterator[s
         [sys.executable, str(script), str(port)], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     address = f"http://127.0.0.1:{port}/"
-    for _ in range(600):
+    for _ in range(6000):
         if process.poll() is not None:
             pytest.fail(f"the server ended:\n{process.stdout.read()}")
         try:
@@ -85,7 +85,7 @@ class Visits:
         context = self.browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
         self.contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(180_000)
         page.on("pageerror", lambda error: self.troubles.append(f"error in the page: {error}"))
         page.on("console", self._console)
         page.on("request", lambda r: r.url.startswith(LOCAL) or self.troubles.append(f"request to {r.url}"))
