@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from PIL import Image
 
+from app import zero
+from app.turns import Turns
 from glance.lanes import LANES
 
 
@@ -42,11 +44,17 @@ class FamilyEngine:
         lanes = options.pop("lanes") or tuple(LANES)
         return race(self._family, prompt, Settings(**options), lanes, stopped)
 
+    def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Any:
+        """Where the target looked while it wrote the last tokens of an answer; raises `BadInput`."""
+        from glance.attention import attend
+
+        return attend(self._family, prompt, answer, emitted)
+
 
 def _load() -> Engine:
     from glance import presets  # brings torch, which the first screen must not wait for
 
-    return FamilyEngine(presets.load(os.environ.get("GLANCE_PRESET", "mini")))
+    return zero.engine(FamilyEngine(presets.load(os.environ.get("GLANCE_PRESET", "mini"))))
 
 
 class Models:
@@ -57,6 +65,7 @@ class Models:
     """
 
     def __init__(self, load: Callable[[], Engine] = _load) -> None:
+        self.turns = Turns()
         self._load = load
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

@@ -18,6 +18,7 @@ from glance.cli import app
 from glance.examples import shipped
 from glance.hosting import gallery, space
 
+COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}  # of a card
 PINS = dict(pin.split("==") for pin in space.pins())
 
 
@@ -39,7 +40,9 @@ def test_the_cards_name_the_pinned_gradio(live):
         assert card["sdk"] == "gradio" and card["sdk_version"] == PINS["gradio"]
         assert card["python_version"] == "3.12" and card["app_file"] == "app.py"
         assert len(card["short_description"]) <= 60  # the hub's limit
-        assert {card["colorFrom"], card["colorTo"]} <= set("red yellow green blue indigo purple pink gray".split())
+        assert {card["colorFrom"], card["colorTo"]} <= set(
+            ["red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"]
+        )
 
 
 def test_everything_needed_goes_in_and_nothing_else(live):

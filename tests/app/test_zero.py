@@ -1,0 +1,143 @@
+"""ZeroGPU with a stand-in for its package: the run really happens in a forked process, and only strings cross."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+
+import gradio as gr
+import pytest
+from PIL import Image
+
+from app import zero
+from glance.errors import BadInput
+
+SETTINGS = {"max_new_tokens": 16, "budget": 31, "temperature": 0.0, "seed": 0, "lanes": ()}
+
+
+class Fake:
+    """The package's decorator: remembers the duration, forks for each call, lets nothing but strings through."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def GPU(self, duration):
+        def decorate(task):
+            def call(request: str) -> Iterator[str]:
+                assert type(request) is str
+                self.asked.append(duration(request))
+                context = multiprocessing.get_context("fork")
+                mine, theirs = context.Pipe(duplex=False)
+                worker = context.Process(target=_work, args=(task, request, theirs), daemon=True)
+                worker.start()
+                theirs.close()
+                try:
+                    while True:
+                        try:
+                            line = mine.recv()
+                        except EOFError:
+                            return
+                        assert type(line) is str
+                        yield line
+                finally:
+                    worker.terminate()
+                    worker.join()
+
+            return call
+
+        return decorate
+
+
+def _work(task, request, out) -> None:
+    for line in task(request):
+        out.send(line)
+    out.close()
+
+
+class Inner:
+    """An engine that tells where it ran, until it is stopped."""
+
+    def __init__(self, rounds: int = 3) -> None:
+        self.rounds, self.raced = rounds, False
+
+    def prompt(self, image, question):
+        if not question:
+            raise BadInput("Type a question.")
+        return {"size": image.size, "question": question}
+
+    def seen(self, image):
+        return image
+
+    def race(self, prompt, settings, stopped):
+        self.raced = True
+        if prompt["question"] == "too long":
+            raise BadInput("This prompt is too long.")
+        done = 0
+        while done < self.rounds and not stopped():
+            yield json.dumps({"round": done, "pid": os.getpid(), "size": prompt["size"], "settings": settings})
+            done += 1
+            time.sleep(0.01)
+        yield json.dumps({"end": "stopped" if done < self.rounds else "whole"})
+
+
+def run(made, question="What?", stopped=lambda: False):
+    """The lines of a run, as JSON."""
+    return (json.loads(x) for x in made.race(made.prompt(Image.new("RGB", (5, 4)), question), SETTINGS, stopped))
+
+
+def test_the_run_is_in_the_worker_and_the_parent_is_unchanged():
+    inner, fake = Inner(), Fake()
+    lines = list(run(zero.ZeroEngine(inner, fake.GPU)))
+    assert [x.get("round") for x in lines] == [0, 1, 2, None] and lines[-1] == {"end": "whole"}
+    assert lines[0]["pid"] != os.getpid() and not inner.raced
+    assert lines[0]["size"] == [5, 4] and lines[0]["settings"] == {**SETTINGS, "lanes": []}
+
+
+def test_stop_reaches_the_worker():
+    lines = list(run(zero.ZeroEngine(Inner(rounds=10**6), Fake().GPU), stopped=lambda: True))
+    assert lines[-1] == {"end": "stopped"}
+
+
+def test_a_closed_run_ends_the_worker():
+    lines = run(zero.ZeroEngine(Inner(rounds=10**6), Fake().GPU))
+    pid = next(lines)["pid"]
+    lines.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_refusals_come_back_as_they_are():
+    made = zero.ZeroEngine(Inner(), Fake().GPU)
+    with pytest.raises(BadInput, match="Type a question"):
+        made.prompt(Image.new("RGB", (5, 4)), "")
+    with pytest.raises(BadInput, match="This prompt is too long"):
+        list(run(made, "too long"))
+
+
+def test_the_hosts_words_are_passed_on_without_markup():
+    def no_gpu(duration):
+        def call(request):
+            raise gr.Error("You have exceeded your quota.<br><a href='x'>Log in</a> for more.")
+            yield
+
+        return lambda task: call
+
+    with pytest.raises(BadInput, match=r"not to be had: You have exceeded your quota. Log in for more\."):
+        list(run(zero.ZeroEngine(Inner(), no_gpu)))
+
+
+@pytest.mark.parametrize(("tokens", "lanes"), [(16, 3), (128, 3), (512, 3), (512, 2)])
+def test_the_duration_grows_with_the_request_and_stays_small(tokens, lanes):
+    def asked(tokens, lanes):
+        return zero.seconds(json.dumps({"settings": {"max_new_tokens": tokens, "lanes": ["x"] * lanes}}))
+
+    assert 8 < asked(tokens, lanes) <= zero.LONGEST
+    assert asked(tokens // 2, lanes) < asked(tokens, lanes) and asked(tokens, 1) < asked(tokens, lanes)
+
+
+def test_elsewhere_the_engine_stays_as_it_is_and_the_package_is_not_asked_for():
+    inner = Inner()
+    assert not zero.ON and zero.engine(inner) is inner and not hasattr(zero, "spaces")
