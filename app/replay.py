@@ -13,6 +13,7 @@ from glance.examples import Example
 from glance.export import PLAYER, TEMPLATE, scripts
 
 STYLE = PLAYER / "viewer.css"
+TOUR = PLAYER.parent / "tour" / "en"  # a file a step; the texts of another language lie in a folder beside it
 PLOTLY, *SCRIPTS = scripts()
 
 # The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag
@@ -36,6 +37,12 @@ const options = {
   examples: JSON.parse(props.examples),
   file,
   ask: (what) => new Promise((done) => { answered = done; trigger('look', { ...what, ticket: ++tickets }); }),
+  tour: props.tour.split(' ').filter(Boolean).map((name) => base + '/gradio_api/file=' + props.tourfolder + '/' + name),
+  open: (name) => {
+    const button = document.querySelector('.gl-picker [data-name="' + CSS.escape(name) + '"]');
+    if (button) button.click();
+    return !!button;
+  },
   picture: () => { const image = document.querySelector('#seen img'); return image && image.src; },
 };
 (async () => {
@@ -84,6 +91,8 @@ def replay(value: str | None = None, examples: Sequence[Example] = (), **argumen
         scripts=" ".join(path.name for path in (PLOTLY, *SCRIPTS)),
         folder=str(PLAYER),
         version=version(),
+        tour=" ".join(path.name for path in sorted(TOUR.glob("*.md"))),
+        tourfolder=str(TOUR),
         examples=json.dumps({example.run: example.name for example in examples}),
         answer="",
         **arguments,
@@ -98,6 +107,7 @@ JSON.parse(props.items).forEach((item, i) => {
   const button = document.createElement('button'), image = document.createElement('img');
   const words = document.createElement('span');
   button.type = 'button';
+  button.dataset.name = item.name;
   image.src = base + '/gradio_api/file=' + item.image;
   image.alt = '';
   words.textContent = item.question;

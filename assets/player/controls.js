@@ -6,6 +6,10 @@
     first: "M3 3h2v10H3zM13 3v10L6 8z", previous: "M12 3v10L4 8z", play: "M4 2.5v11L13 8z",
     pause: "M4 3h3v10H4zM9 3h3v10H9z", next: "M4 3v10l8-5z", last: "M3 3v10l7-5zM11 3h2v10h-2z",
     slow: "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 1.6a5.4 5.4 0 1 1 0 10.8A5.4 5.4 0 0 1 8 2.6zM7.2 4h1.6v3.7l2.5 1.5-.8 1.3-3.3-2z",
+    tour: "M1.5 3.2C3.6 2.2 5.9 2.3 8 3.6c2.1-1.3 4.4-1.4 6.5-.4v9.6c-2.1-.9-4.3-.8-6.5.6-2.2-1.4-4.4-1.5-6.5-.6zM7.3 4.9C5.9 4 4.4 3.7 2.9 4.1v7c1.5-.3 3-.1 4.4.7zM8.7 4.9v6.9c1.4-.8 2.9-1 4.4-.7v-7c-1.5-.4-3-.1-4.4.8z",
+    projector: "M1.5 2.5h13v8.5h-13zM3 4v5.5h10V4zM5 12.5h6V14H5z",
+    rare: "M6 3l1.6 3.300 3.6.5-2.6 2.5.6 3.6L6 11.200l-3.200 1.7.6-3.6L.8 6.800l3.6-.5zM12.5 4.5v7L16 8z",
+    rarer: "M10 3l1.6 3.300 3.6.5-2.6 2.5.6 3.6L10 11.200l-3.200 1.7.6-3.6-2.6-2.5 3.6-.5zM3.5 4.5v7L0 8z",
   };
 
   function icon(name) {
@@ -41,11 +45,17 @@
       timeWrap: G.el("div", { class: "gl-timewrap", "aria-hidden": "true" }),
       tabs: G.el("div", { class: "gl-tabs", role: "radiogroup", "aria-label": "Decoder whose rounds are shown" }),
       position: G.el("strong", { class: "gl-position" }),
+      rarer: button("rarer", "Previous surprising round", "P"),
+      rare: button("rare", "Next surprising round", "N", "Surprise"),
+      projector: button("projector", "Larger type, for a projector", null, "Projector"),
+      tour: button("tour", "Guided tour", null, "Tour"),
       slow: button("slow", "Play this round in slow motion", "S", "Slow motion"),
       stages: G.el("div", { class: "gl-stages" }),
       tree: G.el("div", { class: "gl-tree", role: "img", tabindex: 0, "aria-label": "Candidate tree" }),
       plot: G.el("div", { class: "gl-plot" }),
       say: G.el("p", { class: "gl-say", role: "status", "aria-live": "polite" }, "Waiting for a run…"),
+      why: G.el("p", { class: "gl-why" }),
+      tops: G.el("div", { class: "gl-tops" }),
       tableBody: G.el("div", { class: "gl-tablebody", tabindex: 0 }),
     };
     parts.live.dataset.action = "live";
@@ -61,7 +71,8 @@
     root.dataset.idle = "1";
     root.replaceChildren(
       G.el("p", { class: "gl-idle" }, "Choose a picture, ask a question and press Run: the decoders answer here, side by side."),
-      parts.about, parts.lanes, legend,
+      G.el("div", { class: "gl-top" }, parts.about, G.el("div", { class: "gl-tools" }, parts.tour, parts.projector)),
+      parts.lanes, legend,
       G.el("div", { class: "gl-controls", role: "group", "aria-label": "Playback" },
         button("first", "To the start", "Home"), button("previous", "Previous round", "←"), parts.play,
         button("next", "Next round", "→"), button("last", "To the end", "End"), parts.live, parts.clock,
@@ -69,8 +80,9 @@
       G.el("div", { class: "gl-race" }, parts.scrub, parts.timeWrap,
         G.el("p", { class: "gl-hint" }, "One bar a round: light is drafting, solid is the target’s pass, the number is the tokens gained.")),
       G.el("div", { class: "gl-microscope" },
-        G.el("div", { class: "gl-round-head" }, parts.tabs, parts.position, parts.slow),
-        parts.stages, parts.tree, parts.say, parts.table),
+        G.el("div", { class: "gl-round-head" }, parts.tabs, parts.position,
+          G.el("div", { class: "gl-moves" }, parts.rarer, parts.rare, parts.slow)),
+        parts.stages, parts.say, parts.why, G.el("div", { class: "gl-scene" }, parts.tree, parts.tops), parts.table),
       ...Object.values(parts.sections).map(({ section }) => section));
     return parts;
   };
@@ -85,10 +97,13 @@
       last: () => { player.pause(); player.seek(Infinity); },
       live: () => { player.pause(); player.follow = true; player.seek(Infinity); },
       slow: () => player.playSlowly(),
+      rare: () => player.surprise(1),
+      rarer: () => player.surprise(-1),
     };
+    G.bindProjector(parts.projector);
     root.addEventListener("click", (event) => {
       const pressed = event.target.closest("button[data-action]");
-      if (pressed && player.run) actions[pressed.dataset.action]();
+      if (pressed && player.run && actions[pressed.dataset.action]) actions[pressed.dataset.action]();
       const tab = event.target.closest("[role=radio]");
       if (tab) player.choose(+tab.dataset.order);
     });
@@ -96,14 +111,14 @@
     parts.speed.addEventListener("change", () => { player.speed = +parts.speed.value; });
     parts.table.addEventListener("toggle", () => { player.treeKey = ""; if (player.run) player.showRound(); });
     const keys = {
-      ArrowRight: "next", ArrowLeft: "previous", Home: "first", End: "last", " ": "play", s: "slow", S: "slow",
+      ArrowRight: "next", ArrowLeft: "previous", Home: "first", End: "last", " ": "play", s: "slow", n: "rare", p: "rarer",
     };
     root.addEventListener("keydown", (event) => {
       if (!player.run || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target.closest("[role=radio]")) { moveTab(player, event); return; }
       const range = event.target === parts.scrub;
       if (!range && event.target.closest("button, select, summary, input, textarea, table")) return;
-      const action = keys[event.key];
+      const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (!action) return;
       event.preventDefault();
       event.stopPropagation();

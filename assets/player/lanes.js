@@ -4,7 +4,10 @@
 
   const COLOURS = { autoregressive: "grey", eagle3: "orange", glance: "blue" };
   const SPARE = ["sky", "purple", "green", "vermillion"];
-  const SHAPES = ["M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2z", "M8 1.5 15 14H1z", "M2 2h12v12H2z", "M8 .5 15.5 8 8 15.5 .5 8z"];
+  const SHAPES = {
+    autoregressive: "M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2z", eagle3: "M8 1.5 15 14H1z", glance: "M2 2h12v12H2z",
+  };
+  const DIAMOND = "M8 .5 15.5 8 8 15.5 .5 8z";
 
   /** The name of a lane's colour in the theme; the same lane has the same colour in every part. */
   G.laneColour = (lane) => COLOURS[lane.id] || SPARE[lane.order % SPARE.length];
@@ -17,7 +20,7 @@
     svg.setAttribute("class", "gl-mark");
     svg.setAttribute("aria-hidden", "true");
     svg.style.fill = "var(--gl-" + G.laneColour(lane) + ")";
-    path.setAttribute("d", SHAPES[lane.order % SHAPES.length]);
+    path.setAttribute("d", SHAPES[lane.id] || DIAMOND);
     svg.append(path);
     return svg;
   };
@@ -89,7 +92,10 @@
 
     token(piece) {
       if (piece.special) return G.el("span", { class: "gl-stop", title: "end-of-text token" }, "end");
-      return G.el("span", { class: "gl-" + piece.origin }, G.inert(piece.text));
+      return G.el("span", {
+        class: "gl-" + piece.origin + (piece.deferred ? " gl-deferred" : ""),
+        title: piece.deferred ? "Two logits nearly tied: this token came from an ordinary one-token pass" : false,
+      }, G.inert(piece.text));
     }
 
     /** Show every lane as it stood at time t. `follow` keeps the newest line in sight. */

@@ -9,24 +9,6 @@
   const THUMB = 20; // width of the range's thumb, as in the style sheet
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-  /** Black or white, whichever is easier to read on a colour. */
-  function inkOn(colour) {
-    const [r, g, b] = [1, 3, 5].map((i) => (parseInt(colour.slice(i, i + 2), 16) / 255) ** 2.2);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#000" : "#fff";
-  }
-
-  /** The colours of the current theme, from the style sheet. */
-  function readTheme(root) {
-    const css = getComputedStyle(root), theme = { on: {} };
-    for (const name of ["fg", "bg", "muted", "faint", "line", "grid", "band", "blue", "sky", "green", "orange", "vermillion", "purple", "grey"]) {
-      theme[name] = css.getPropertyValue("--gl-" + name).trim();
-    }
-    for (const [name, colour] of Object.entries(theme)) {
-      if (name !== "on" && /^#[0-9a-f]{6}$/i.test(colour)) theme.on[name] = inkOn(colour);
-    }
-    return theme;
-  }
-
   class Player {
     constructor(root, options) {
       this.root = root;
@@ -48,6 +30,7 @@
       this.sections = new G.Panels(this, this.parts.sections);
       this.panels = this.sections.list;
       this.lines = 0;
+      this.tour = new G.Tour(this);
       this.resize = new ResizeObserver(() => this.redraw());
       this.resize.observe(root);
       this.themes = new MutationObserver(() => this.redraw());
@@ -57,7 +40,7 @@
     }
 
     get run() { return this.reader.run; }
-    get theme() { return this.palette = this.palette || readTheme(this.root); }
+    get theme() { return this.palette = this.palette || G.readTheme(this.root); }
     get lane() { return this.run.lanes[this.focus]; }
 
     /** Take the text of a trace, whole or as far as it has come. */
@@ -91,6 +74,7 @@
         this.seek(this.follow ? this.run.total : this.t);
       }
       this.sections.update();
+      if (news.fresh) this.tour.arrived(false);
     }
 
     begin() {
@@ -178,7 +162,7 @@
       G.updateStages(parts.stages, round, phase, progress);
       const words = G.describe(run, lane, k, phase, progress);
       const key = [lane.id, k, phase, phase === "draft" || phase === "build" ? Math.round(progress * 16) : 0,
-        lane.rounds.length, lane.maxRows, !!lane.closing].join();
+        lane.rounds.length, lane.maxDepth, !!lane.closing].join();
       if (key === this.treeKey) return;
       const now = performance.now();
       if (this.follow && !run.done && now - (this.drawnTree || 0) < 400) return;
@@ -190,6 +174,12 @@
         (round ? "Round " + (k + 1) + " of " + lane.rounds.length + ", " : "") + parts.clock.textContent);
       parts.position.textContent = round ? "Round " + (k + 1) + " of " + lane.rounds.length : "No round";
       parts.slow.disabled = !round;
+      parts.rare.disabled = G.nextSurprise(run, lane, k, 1) === undefined;
+      parts.rarer.disabled = G.nextSurprise(run, lane, k, -1) === undefined;
+      G.sayInto(parts.why, phase === "done" ? G.why(run, lane, round) : []);
+      const tops = round && G.tops(run, round);
+      parts.tops.hidden = !tops;
+      parts.tops.replaceChildren(...(tops ? [tops] : []));
       parts.tree.setAttribute("aria-label", "Candidate tree. " + G.plain(words));
       if (round && parts.table.open) parts.tableBody.replaceChildren(G.candidates(run, round));
       this.drawTree(round, phase, progress);
@@ -201,7 +191,9 @@
       if (!round) {
         Plotly.purge(parts.plot);
       } else {
-        const figure = G.treeFigure(run, lane, round, { width: width - 2, phase, progress, theme: this.theme });
+        const least = this.playing ? this.height : 0; // what lies below the tree stays in its place while it plays
+        const figure = G.treeFigure(run, lane, round, { width: width - 2, phase, progress, theme: this.theme, size: this.theme.size, least });
+        this.height = figure.height;
         parts.plot.style.width = figure.width + "px";
         Plotly.react(parts.plot, figure.data, figure.layout, { displayModeBar: false, responsive: false });
       }
@@ -219,6 +211,12 @@
       this.pause();
       this.choose(order);
       this.seek(this.lane.end[k]);
+    }
+
+    /** The chosen lane's next (+1) or previous (-1) surprising round. */
+    surprise(direction) {
+      const k = G.nextSurprise(this.run, this.lane, this.moment().k, direction);
+      if (k !== undefined) this.goTo(this.focus, k);
     }
 
     /** One round of the chosen lane forward or back. */
@@ -303,6 +301,7 @@
       this.resize.disconnect();
       this.themes.disconnect();
       this.sections.destroy();
+      this.tour.close();
       Plotly.purge(this.parts.plot);
       Plotly.purge(this.timeline.plot);
     }

@@ -24,7 +24,7 @@
       return [start, n ? "The target checks " + (n === 1 ? "the candidate" : "all " + n + " candidates") + " in one pass…"
         : "The target computes one token…"];
     }
-    const parts = [start, "After ", root, " the target’s entropy is " + entropy];
+    const parts = [start, "After ", root, " the target’s entropy is " + entropy + ", its margin " + G.fixed(round.margin, 2)];
     if (!n) {
       parts.push(round.bonus === null ? ". " : "; one pass, one token: ");
       if (round.bonus !== null) parts.push(word(run.words(round.bonus)), ". ");
@@ -48,6 +48,12 @@
     return G.label(text.trim() || text, 72);
   }
 
+  /** Why the round is worth a look, in parts; empty where it is a common one. */
+  G.why = function (run, lane, round) {
+    const { above } = G.surprising(run, lane), reasons = round ? G.surprises(run, lane, round, above) : [];
+    return reasons.flatMap((reason, i) => [i ? "; " : "Worth a look: ", ...reason]).concat(reasons.length ? ["."] : []);
+  };
+
   /** Parts as nodes; the model's text stands in <bdi>, so that it cannot reorder the sentence. */
   G.sayInto = (element, parts) => element.replaceChildren(...parts.map(
     (p) => typeof p === "string" ? p : G.el("bdi", { class: "gl-word" }, "“" + p.token + "”")));
@@ -64,7 +70,7 @@
         ...[i + 1, round.depths[i]].map((v) => G.el("td", {}, String(v))),
         ...[parent, id].map((v) => G.el("td", {}, G.el("bdi", {}, run.label(v, 24)))),
         ...[round.log_q[i], round.log_p[i]].map((v) => G.el("td", {}, G.fixed(Math.exp(v), 3))),
-        G.el("td", {}, accepted.has(i) ? "✓ accepted" : "not taken"));
+        G.el("td", {}, (accepted.has(i) ? "✓ accepted" : "not taken") + (round.layout.rank[i] > 1 ? "" : " · favourite")));
     });
     if (!body.length) return G.el("p", {}, "This round has no candidates: the target computed its next token by itself.");
     return G.el("table", {},

@@ -29,6 +29,8 @@
   /** A short label of one token: edge blanks as dots, line breaks and tabs as signs, cut by grapheme. */
   G.label = function (text, length = 12) {
     if (text === "") return "∅";
+    if (/^[\u200c\u200d\ufe00-\ufe0f]+$/.test(text)) return Array.from(text, symbol).join("");
+    if (/^\p{M}/u.test(text)) text = "\u25cc" + text; // a mark alone stands on a dotted circle
     const shown = G.inert(text).replace(/\r?\n/g, "⏎").replace(/\t/g, "⇥")
       .replace(/^ +| +$/g, (blanks) => "·".repeat(blanks.length));
     const parts = G.graphemes(shown);

@@ -41,7 +41,7 @@
       if (!width) return null;
       this.run = run;
       this.span = run.total;
-      const narrow = width < 560, rows = run.lanes.length, left = narrow ? 12 : 112;
+      const row = ROW * theme.size, below = BOTTOM * theme.size, narrow = width < 560, rows = run.lanes.length, left = narrow ? 12 : 112 * theme.size;
       const scale = (width - left - 12) / run.total;
       const data = [];
       for (const lane of run.lanes) {
@@ -63,19 +63,19 @@
           marker: { color: colour, line: edge },
         });
         // Bars' own texts are resized or dropped one by one; a text trace keeps one size.
-        const roomy = lane.rounds.map((r, i) => i).filter((i) => (lane.rounds[i].total - drafting[i]) * scale >= 9);
+        const roomy = lane.rounds.map((r, i) => i).filter((i) => (lane.rounds[i].total - drafting[i]) * scale >= 9 * theme.size);
         data.push({
           type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false, y: roomy.map(() => lane.order),
           x: roomy.map((i) => lane.end[i] - (lane.rounds[i].total - drafting[i]) / 2),
           text: roomy.map((i) => String(lane.rounds[i].emitted.length)),
-          textfont: { size: 11, color: theme.on[G.laneColour(lane)] },
+          textfont: { size: 11 * theme.size, color: theme.on[G.laneColour(lane)] },
         });
       }
       return Plotly.react(this.plot, data, {
-        height: TOP + BOTTOM + rows * ROW, margin: { l: left, r: 12, t: TOP, b: BOTTOM },
+        height: TOP + below + rows * row, margin: { l: left, r: 12, t: TOP, b: below },
         barmode: "overlay", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false,
-        font: { color: theme.fg, size: 12 }, hovermode: "closest",
-        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { color: theme.fg, size: 12.5 }, align: "left" },
+        font: { family: "system-ui, sans-serif", color: theme.fg, size: 12 * theme.size }, hovermode: "closest",
+        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: "system-ui, sans-serif", color: theme.fg, size: 12.5 * theme.size }, align: "left" },
         xaxis: { range: [0, run.total], ticksuffix: " ms", gridcolor: theme.grid, zeroline: false, fixedrange: true, nticks: narrow ? 5 : 9, separatethousands: true },
         yaxis: {
           range: [rows - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, showticklabels: !narrow,

@@ -15,6 +15,26 @@
     return low;
   }
 
+  /** Pieces, where several tokens write one character (a letter and its marks, the parts of an emoji, a flag) with all
+      of it moved to the first of them, so that none is cut. */
+  function joined(pieces) {
+    let before = null;
+    for (const piece of pieces) {
+      if (before && piece.text.charCodeAt(0) > 0x2ff) {
+        const whole = before.text + piece.text;
+        let end = 0;
+        for (const part of G.graphemes(whole)) {
+          end += part.length;
+          if (end >= before.text.length) break;
+        }
+        before.text = whole.slice(0, end);
+        piece.text = whole.slice(end);
+      }
+      if (piece.text) before = piece;
+    }
+    return pieces;
+  }
+
   class Lane {
     constructor(info, order) {
       Object.assign(this, { id: info.id, name: info.name, drafter: info.drafter, order });
@@ -24,7 +44,7 @@
       this.sums = [{ decoded: 0, accepted: 0, target: 0, draft: 0, ms: 0 }];
       this.closing = null;
       this.maxDepth = 0;
-      this.maxRows = 1;
+      this.reach = 0; // the deepest candidate that was ever drafted
       this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     }
 
@@ -34,9 +54,10 @@
     add(round, run) {
       round.total = STAGES.reduce((sum, stage) => sum + (round.ms[stage] || 0), 0);
       round.layout = G.layoutTree(round);
-      round.pieces = round.emitted.map((id, i) => ({
+      round.pieces = joined(round.emitted.map((id, i) => ({
         id, origin: i < round.accepted.length ? "draft" : "own", ...run.read(this.decoder, id),
-      }));
+      })));
+      if (round.deferred && round.pieces.length) round.pieces[round.pieces.length - 1].deferred = true;
       const last = this.sums[this.sums.length - 1];
       this.start.push(last.ms);
       this.end.push(last.ms + round.total);
@@ -49,7 +70,7 @@
         ms: last.ms + round.total,
       });
       this.maxDepth = Math.max(this.maxDepth, round.layout.depth);
-      this.maxRows = Math.max(this.maxRows, round.layout.rows);
+      this.reach = Math.max(this.reach, ...round.depths);
     }
 
     /** Rounds that are finished at time t. */
@@ -119,11 +140,11 @@
     get reference() { return this.lanes[0]; }
   }
 
-  /** Reads a growing text and keeps the run. Only whole lines count; another first line starts a new run. */
+  /** Reads a growing text and keeps the run. Only whole lines count; a text that does not go on starts a new run. */
   G.Reader = class {
     constructor() {
       this.run = null;
-      this.headLine = "";
+      this.text = "";
       this.offset = 0;
     }
 
@@ -132,17 +153,16 @@
       const result = { fresh: false, added: 0 };
       const lineEnd = text.indexOf("\n");
       if (lineEnd < 0) return result;
-      const head = text.slice(0, lineEnd);
-      if (head !== this.headLine) {
-        const header = JSON.parse(head);
+      if (!this.run || !text.startsWith(this.text)) {
+        const header = JSON.parse(text.slice(0, lineEnd));
         if (header.kind !== "header") throw new Error("the first line is not a header");
         if (header.schema !== 1) throw new Error("schema " + header.schema + " is not known here");
         this.run = new Run(header);
-        this.headLine = head;
         this.offset = lineEnd + 1;
         result.fresh = true;
       }
       const end = text.lastIndexOf("\n");
+      this.text = text.slice(0, end + 1);
       if (end < this.offset) return result;
       for (const line of text.slice(this.offset, end).split("\n")) {
         if (!line) continue;

@@ -2,39 +2,55 @@
 (function (G) {
   "use strict";
 
-  const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-  const TOP = 56, BOTTOM = 22, SIDE = 52;
+  const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace", SANS = "system-ui, sans-serif";
+  const HEAD = 40, BOTTOM = 26, SIDE = 56; // pixels, at the usual size of type
+  const TALL = 29, SHORT = 16.5; // a row with labels above its nodes, and one with a label beside its only node
+  const OWN = 42; // room that the target's own token takes above the branch that it leaves
 
   /** Columns are depths, rows are branches. The likeliest child keeps its parent's row, so that the drafter's
       favourite is a straight line and a less likely acceptance visibly leaves it. The target's own token lies one
-      row above the node that it follows, or straight ahead where the tree ends there. */
+      row above the node that it follows, or straight ahead where the tree ends there.
+      @returns y (pixels, by node; the last is the root's), rank (1 = the drafter's first choice after its parent) */
   G.layoutTree = function (round) {
     const n = round.tokens.length;
     const children = Array.from({ length: n + 1 }, () => []); // children[n]: of the root
     round.parents.forEach((parent, i) => children[parent < 0 ? n : parent].push(i));
-    for (const list of children) list.sort((a, b) => round.log_q[b] - round.log_q[a] || a - b);
+    const rank = new Array(n).fill(1), accepted = new Set(round.accepted);
+    for (const list of children) {
+      list.sort((a, b) => round.log_q[b] - round.log_q[a] || a - b);
+      list.forEach((child, i) => { rank[child] = i + 1; });
+    }
     const tip = round.accepted.length ? round.accepted[round.accepted.length - 1] : n;
-    const row = new Array(n + 1).fill(0);
-    let rows = 0, ownRow = 0;
-    const stack = [[n, false]];
+    const y = new Array(n + 1).fill(0), stack = [[n, false]];
+    let bottom = 0, ownY = 0;
     while (stack.length) {
-      const [node, placed] = stack.pop();
-      const below = children[node];
-      if (placed) { row[node] = row[below[0]]; continue; }
-      if (node === tip) ownRow = rows;
-      if (!below.length) { row[node] = rows++; continue; }
-      if (node === tip && round.bonus !== null) rows += 1.5; // room for the label of the row below
+      const [node, placed] = stack.pop(), below = children[node];
+      if (placed) { y[node] = y[below[0]]; continue; }
+      if (!below.length) {
+        y[node] = bottom += node === n || rank[node] === 1 || accepted.has(node) ? TALL : SHORT;
+        if (node === tip) ownY = bottom;
+        continue;
+      }
+      if (node === tip && round.bonus !== null) {
+        ownY = bottom + TALL;
+        bottom += OWN;
+      }
       stack.push([node, true]);
       for (let i = below.length - 1; i >= 0; i--) stack.push([below[i], false]);
     }
     const depth = Math.max(0, ...round.depths);
     const ownDepth = (tip === n ? 0 : round.depths[tip]) + 1;
     const leaf = children.map((list) => !list.length);
-    return { row, leaf, ownRow, ownDepth, tip, rows: Math.max(1, rows), depth: Math.max(depth, ownDepth) };
+    return { y, rank, leaf, ownY, ownDepth, tip, bottom, depth: Math.max(depth, ownDepth) };
   };
 
-  G.rowHeight = (rows) => rows <= 22 ? 25 : rows <= 40 ? 19 : 15;
-  G.treeHeight = (rows) => Math.max(170, TOP + BOTTOM + 24 + rows * G.rowHeight(rows));
+  const ringSize = (entropy) => 20 + 12 * Math.min(3, Math.max(0, entropy));
+
+  /** Height of a round's figure at the usual size of type. */
+  function figureHeight(round) {
+    const { y, bottom } = round.layout, root = y[y.length - 1] + ringSize(round.entropy) / 2 + 36;
+    return Math.max(172, HEAD + BOTTOM + Math.max(bottom, root));
+  }
 
   /** An elbow from parent to child with rounded corners, as points. */
   function elbow(xs, ys, x0, y0, x1, y1, bend) {
@@ -46,26 +62,29 @@
   }
 
   /** The figure of a round.
-      @param view {width, phase: draft|build|verify|done, progress: 0..1 within the phase, theme} */
+      @param view {width, phase: draft|build|verify|done, progress: 0..1 within the phase, theme, least: pixels of
+      height at least, size: factor of the type, 1 where left out} */
   G.treeFigure = function (run, lane, round, view) {
     const { theme, phase, progress } = view;
     const n = round.tokens.length, L = round.layout, done = phase === "done";
-    const rowPx = G.rowHeight(lane.maxRows), height = G.treeHeight(lane.maxRows);
+    const size = view.size || 1, side = SIDE * size;
+    const height = Math.max(view.least || 0, figureHeight(round) * size);
     const columns = lane.maxDepth + 1;
-    const level = Math.min(118, Math.max(60, (view.width - 2 * SIDE - 16) / columns));
-    const width = Math.max(view.width, level * columns + 2 * SIDE);
-    const X = (depth) => SIDE + depth * level;
-    const Y = (row) => -(TOP + 12 + row * rowPx);
-    const at = (i) => (i < 0 || i === n ? [X(0), Y(L.row[n])] : [X(round.depths[i]), Y(L.row[i])]);
+    const level = Math.min(132 * size, Math.max(60 * size, (view.width - 2 * side - 12) / (columns - 0.5)));
+    const width = Math.max(view.width, level * (columns - 0.5) + 2 * side); // half a level more: labels beside leaves
+    const bend = (depth) => depth ? level * 0.28 : Math.max(34 * size, level * 0.28);
+    const X = (depth) => side + depth * level;
+    const Y = (y) => -(HEAD + y) * size;
+    const at = (i) => (i < 0 || i === n ? [X(0), Y(L.y[n])] : [X(round.depths[i]), Y(L.y[i])]);
     const accepted = new Set(done ? round.accepted : []);
     const shown = visibleNodes(round, phase, progress);
-    const chars = Math.max(4, Math.floor((level - 6) / 7.4));
+    const chars = Math.max(4, Math.floor((level - 6) / (7.4 * size)));
     const data = [];
 
     const grey = [[], []], green = [[], []];
     for (const i of shown) {
       const [x0, y0] = at(round.parents[i]), [x1, y1] = at(i);
-      elbow(...(accepted.has(i) ? green : grey), x0, y0, x1, y1, level * 0.28);
+      elbow(...(accepted.has(i) ? green : grey), x0, y0, x1, y1, bend(round.depths[i] - 1));
     }
     const checking = phase === "verify";
     data.push(line(grey, { color: checking ? theme.blue : theme.line, width: checking ? 2 : 1.2, dash: done ? "dot" : "solid" }));
@@ -75,13 +94,13 @@
     const path = shown.filter((i) => accepted.has(i));
     const q = (i) => Math.exp(round.log_q[i]);
     data.push(nodes(others, {
-      size: others.map((i) => 6 + 8 * q(i)), symbol: "circle",
+      size: others.map((i) => (6 + 6 * q(i)) * size), symbol: "circle",
       color: done ? theme.bg : checking ? theme.blue : theme.sky,
       line: { color: done ? theme.faint : theme.blue, width: 1.5 },
-    }, { size: rowPx < 18 ? 10 : 11.5, color: done ? theme.muted : theme.fg }, false));
+    }, { size: 11.5 * size, color: done ? theme.muted : theme.fg }, false));
     data.push(nodes(path, {
-      size: path.map((i) => 10 + 8 * q(i)), symbol: "circle", color: theme.green, line: { color: theme.bg, width: 1.5 },
-    }, { size: 13, color: theme.fg }, true));
+      size: path.map((i) => (10 + 6 * q(i)) * size), symbol: "circle", color: theme.green, line: { color: theme.bg, width: 1.5 },
+    }, { size: 13 * size, color: theme.fg }, true));
     pushRoot();
     if (done && round.bonus !== null) pushOwn();
 
@@ -94,18 +113,18 @@
     }
     data.push({
       type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false, cliponaxis: false,
-      x: Array.from({ length: columns }, (_, d) => X(d)), y: new Array(columns).fill(-14),
+      x: Array.from({ length: columns }, (_, d) => X(d)), y: new Array(columns).fill(-14 * size),
       text: Array.from({ length: columns }, (_, d) => d ? "+" + d : "root"),
-      textfont: { size: 11, color: theme.muted },
+      textfont: { size: 11 * size, color: theme.muted },
     });
     return {
       data, width, height, level,
       layout: {
         width, height, margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest", dragmode: false,
-        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: theme.fg }, shapes: bands,
+        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: SANS, color: theme.fg }, shapes: bands,
         xaxis: { range: [0, width], visible: false, fixedrange: true },
         yaxis: { range: [-height, 0], visible: false, fixedrange: true },
-        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: MONO, color: theme.fg, size: 12.5 }, align: "left" },
+        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: MONO, color: theme.fg, size: 12.5 * size }, align: "left" },
       },
     };
 
@@ -126,11 +145,11 @@
         textfont: { family: MONO, ...font }, marker,
         customdata: list.map((i) => [
           G.isolate(G.escape(run.label(round.tokens[i], 40))), G.fixed(q(i), 3), G.fixed(Math.exp(round.log_p[i]), 3),
-          round.depths[i], i + 1, accepted.has(i) ? "accepted" : done ? "not on the target’s path" : "candidate",
+          round.depths[i], L.rank[i], accepted.has(i) ? "accepted" : done ? "not on the target’s path" : "candidate",
         ]),
         hovertemplate: "<b>%{customdata[0]}</b><br>drafter q = %{customdata[1]}"
           + (done ? "<br>target p = %{customdata[2]}" : "")
-          + "<br>depth %{customdata[3]}, candidate %{customdata[4]}<br>%{customdata[5]}<extra></extra>",
+          + "<br>depth %{customdata[3]}, the drafter’s choice no. %{customdata[4]} there<br>%{customdata[5]}<extra></extra>",
       };
     }
     function mark(x, y, extra) {
@@ -140,28 +159,29 @@
       return mark(x, y, { mode: "text", text: [words], textposition: where, textfont: font });
     }
     function pushRoot() {
-      const [x, y] = at(-1), ring = 20 + 12 * Math.min(3, Math.max(0, round.entropy));
+      const [x, y] = at(-1), ring = ringSize(round.entropy) * size;
       data.push(mark(x, y, {
         marker: { size: ring, color: "rgba(0,0,0,0)", line: { color: theme.purple, width: 3 } }, hoverinfo: "text",
         hovertemplate: "root " + text(round.root, true) + "<br>target’s entropy " + G.fixed(round.entropy, 3)
-          + " nats<br>top-1 minus top-2 logit " + G.fixed(round.margin, 2) + "<extra></extra>",
+          + " nats<br>margin " + G.fixed(round.margin, 2) + " (top-1 minus top-2 logit)<extra></extra>",
       }));
-      data.push(mark(x, y, { marker: { size: 12, color: theme.purple } }));
-      data.push(write(x, y + ring / 2, text(round.root, true), { family: MONO, size: 13, color: theme.fg }, "top center"));
-      data.push(write(x + level * 0.28 - 3, y - ring / 2 - 2, "H = " + G.fixed(round.entropy, 2), { size: 11, color: theme.muted }, "bottom left"));
+      data.push(mark(x, y, { marker: { size: 12 * size, color: theme.purple } }));
+      data.push(write(x, y + ring / 2, text(round.root, true), { family: MONO, size: 13 * size, color: theme.fg }, "top center"));
+      data.push(write(x, y - ring / 2 - 2, "H " + G.fixed(round.entropy, 2) + "<br>Δ " + G.fixed(round.margin, 2),
+        { size: 11 * size, color: theme.muted }, "bottom center"));
     }
     function pushOwn() {
-      const [x0, y0] = at(L.tip), x = X(L.ownDepth), y = Y(L.ownRow), edge = [[], []];
-      elbow(...edge, x0, y0, x, y, level * 0.28);
+      const [x0, y0] = at(L.tip), x = X(L.ownDepth), y = Y(L.ownY), edge = [[], []];
+      elbow(...edge, x0, y0, x, y, bend(L.ownDepth - 1));
       data.push(line(edge, { color: theme.vermillion, width: 3.5, dash: "8px,4px" }));
       data.push(mark(x, y, {
-        marker: { symbol: "diamond", size: 16, color: theme.vermillion, line: { color: theme.bg, width: 1.5 } },
+        marker: { symbol: "diamond", size: 16 * size, color: theme.vermillion, line: { color: theme.bg, width: 1.5 } },
         hoverinfo: "text",
         hovertemplate: "<b>" + G.isolate(G.escape(run.label(round.bonus, 40))) + "</b><br>the target’s own token"
           + (round.deferred ? "<br>two logits nearly tied: taken from an ordinary pass" : "") + "<extra></extra>",
       }));
-      data.push(write(x, y + 7, text(round.bonus, true), { family: MONO, size: 13, color: theme.fg }, "top center"));
-      if (round.deferred) data.push(write(x, y - 8, "≈ tie gate", { size: 11, color: theme.fg }, "bottom center"));
+      data.push(write(x, y + 7 * size, text(round.bonus, true), { family: MONO, size: 13 * size, color: theme.fg }, "top center"));
+      if (round.deferred) data.push(write(x, y - 8, "≈ deferred", { size: 11 * size, color: theme.fg }, "bottom center"));
     }
   };
 

@@ -1,0 +1,50 @@
+/* Which rounds are worth stopping at, and why, in words. */
+(function (G) {
+  "use strict";
+
+  const LONG = 8; // accepted tokens of a long copy
+  const UNSURE = 0.5; // nats below which no root counts as unsure, however calm the rest of the run is
+  const ORDER = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+
+  /** The 90th percentile (nearest rank) of the root entropies of a run, in nats. */
+  G.unsureAbove = function (run) {
+    const all = run.lanes.flatMap((lane) => lane.rounds.map((round) => round.entropy)).sort((a, b) => a - b);
+    return all.length ? all[Math.ceil(0.9 * all.length) - 1] : Infinity;
+  };
+
+  /** Why a round is surprising: a list of sentences, each in parts as `G.describe` makes them; empty where it is not. */
+  G.surprises = function (run, lane, round, above) {
+    const found = [], { rank } = round.layout;
+    if (round.entropy > above && round.entropy >= UNSURE) {
+      found.push(["the target was unsure of what follows: " + G.fixed(round.entropy, 2)
+        + " nats, where nine roots in ten of this run have at most " + G.fixed(above, 2)]);
+    }
+    const copied = round.accepted.length;
+    if (copied >= LONG) found.push(["a long copy: " + copied + " drafted tokens in a row were right"]);
+    else if (copied > 1 && copied === lane.reach) found.push(["every one of the " + copied + " positions that this head drafts was right"]);
+    const lower = round.accepted.find((i) => rank[i] > 1);
+    if (lower !== undefined) {
+      const before = round.parents[lower] < 0 ? round.root : round.tokens[round.parents[lower]];
+      found.push(["after ", { token: run.words(before) }, " the drafter’s " + (ORDER[rank[lower]] || "choice no. " + rank[lower])
+        + (ORDER[rank[lower]] ? " choice" : "") + " was right; a single chain of favourites would have stopped there"]);
+    }
+    return found;
+  };
+
+  /** Indices of a lane's surprising rounds, kept until another line comes. */
+  G.surprising = function (run, lane) {
+    const count = run.lanes.reduce((sum, one) => sum + one.rounds.length, 0);
+    if (!lane.surprising || lane.surprising.count !== count) {
+      const above = G.unsureAbove(run);
+      const list = lane.rounds.flatMap((round, k) => G.surprises(run, lane, round, above).length ? [k] : []);
+      lane.surprising = { count, above, list };
+    }
+    return lane.surprising;
+  };
+
+  /** The nearest surprising round of a lane after (+1) or before (-1) round k, or undefined. */
+  G.nextSurprise = function (run, lane, k, direction) {
+    const { list } = G.surprising(run, lane);
+    return direction > 0 ? list.find((i) => i > k) : list.findLast((i) => i < k);
+  };
+})(window.Glance = window.Glance || {});

@@ -1,0 +1,173 @@
+/* The guided tour: a card whose steps drive the player. Its texts are files of their own, fetched when it opens. */
+(function (G) {
+  "use strict";
+
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+
+  const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
+  const turned = (round) => round.accepted.some((i) => round.layout.rank[i] > 1);
+  /** Which round a step is about. A lane without such a round shows its longest acceptance. */
+  const RULES = {
+    first: () => 0,
+    longest: (rounds) => most(rounds, (r) => r.accepted.length),
+    unsure: (rounds) => most(rounds, (r) => r.entropy),
+    branch: (rounds) => most(rounds, (r) => turned(r) ? 100 + r.accepted.length : r.accepted.length),
+    fewest: (rounds) => most(rounds, (r) => -r.emitted.length),
+  };
+
+  /** A step's file: lines of "name: value", then the text, then the speaker's notes, with lines of --- between. */
+  G.parseStep = function (file) {
+    const [head, text, notes = ""] = file.replace(/\r/g, "").split(/^---$/m);
+    const fields = head.trim().split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
+    const paragraphs = (part) => part.trim().split(/\n{2,}/).filter(Boolean).map((p) => p.replace(/\n/g, " "));
+    return { ...Object.fromEntries(fields), text: paragraphs(text), notes: paragraphs(notes) };
+  };
+
+  /** Figures that a text may name in braces: those of the round, and of each lane as {glance.tau}. */
+  G.figures = function (run, lane, k) {
+    const round = lane.rounds[k], figures = {};
+    if (round) {
+      Object.assign(figures, {
+        round: k + 1, rounds: lane.rounds.length, candidates: round.tokens.length, accepted: round.accepted.length,
+        tokens: round.emitted.length, passes: round.draft_passes, entropy: G.fixed(round.entropy, 2),
+        margin: G.fixed(round.margin, 2), draft: G.ms(round.ms.draft), verify: G.ms(round.ms.verify),
+      });
+    }
+    const rate = (one) => one.stats(one.rounds.length).perSecond;
+    for (const one of run.lanes) {
+      const stats = one.stats(one.rounds.length);
+      Object.assign(figures, {
+        [one.id + ".tokens"]: stats.tokens, [one.id + ".target"]: stats.target, [one.id + ".draft"]: stats.draft,
+        [one.id + ".tau"]: G.fixed(stats.tau, 2), [one.id + ".speedup"]: G.fixed(rate(one) / rate(run.reference), 2) + "×",
+      });
+    }
+    figures.prefill = G.ms(run.header.prefill_ms);
+    return figures;
+  };
+
+  G.fill = (text, figures) => text.replace(/\{([\w.]+)\}/g, (whole, name) => name in figures ? figures[name] : whole);
+
+  G.Tour = class {
+    constructor(player) {
+      this.player = player;
+      this.files = player.options.tour || [];
+      this.button = player.parts.tour;
+      this.button.hidden = !this.files.length;
+      this.button.addEventListener("click", () => this.open());
+      this.onKey = (event) => this.key(event);
+    }
+
+    get shown() { return !!this.card; }
+
+    async open() {
+      if (this.shown) return;
+      this.build();
+      document.addEventListener("keydown", this.onKey);
+      this.button.setAttribute("aria-expanded", "true");
+      try {
+        this.steps = this.steps || (await Promise.all(this.files.map(async (address) => {
+          const answer = await fetch(address);
+          if (!answer.ok) throw new Error();
+          return answer.text();
+        }))).map(G.parseStep);
+      } catch {
+        this.parts.text.textContent = "The tour did not arrive. Close it and open it again.";
+        return;
+      }
+      if (this.shown) this.go(0);
+    }
+
+    build() {
+      const act = (words, kind, does) => {
+        const button = G.el("button", { type: "button", class: kind }, words);
+        button.addEventListener("click", does);
+        return button;
+      };
+      this.parts = {
+        count: G.el("span", { class: "gl-count" }), title: G.el("h2", { id: "gl-tour-title" }, "Guided tour"),
+        text: G.el("div", { class: "gl-tour-text", "aria-live": "polite" }, "One moment…"), notes: G.el("div"),
+        back: act("Back", "gl-back", () => this.go(this.at - 1)), next: act("Next", "gl-play", () => this.go(this.at + 1)),
+      };
+      const { count, title, text, notes, back, next } = this.parts;
+      this.parts.more = G.el("details", { class: "gl-notes" }, G.el("summary", {}, "Speaker notes"), notes);
+      this.card = G.el("div", { class: "gl-root gl-tour", role: "dialog", "aria-labelledby": "gl-tour-title" },
+        G.el("div", { class: "gl-tour-head" }, count, act("Close", "gl-close", () => this.close())),
+        title, text, this.parts.more, G.el("div", { class: "gl-tour-foot" }, back, next));
+      document.body.append(this.card);
+      next.focus();
+    }
+
+    close() {
+      if (!this.shown) return;
+      document.removeEventListener("keydown", this.onKey);
+      this.point(null);
+      this.card.remove();
+      this.card = this.pending = null;
+      this.button.setAttribute("aria-expanded", "false");
+      this.button.focus();
+    }
+
+    /** Page keys are what a presenter's remote control sends. */
+    key(event) {
+      const does = { Escape: () => this.close(), PageDown: () => this.go(this.at + 1), PageUp: () => this.go(this.at - 1) }[event.key];
+      if (!does || !this.steps && event.key !== "Escape") return;
+      event.preventDefault();
+      does();
+    }
+
+    go(at) {
+      if (at < 0 || !this.steps) return;
+      if (at >= this.steps.length) { this.close(); return; }
+      this.at = at;
+      const step = this.steps[at], { options, run } = this.player;
+      const there = run && (options.examples || {})[run.header.run] === step.example;
+      this.pending = step;
+      this.card.dataset.step = at + 1;
+      this.show(step, null);
+      if (there || !step.example || !options.open || !options.open(step.example)) this.arrived(true);
+    }
+
+    /** A run has come. Begin the step that waits for it. @param anyway also where it is another one */
+    arrived(anyway) {
+      const { pending: step, player } = this, { run, options } = player;
+      if (!step || !run || !(anyway || options.examples[run.header.run] === step.example)) return;
+      this.pending = null;
+      const lane = run.byId.get(step.lane) || player.lane;
+      const k = lane.rounds.length ? RULES[step.round || "longest"](lane.rounds) : 0;
+      this.show(step, G.figures(run, lane, k));
+      this.point(step.point);
+      if (!lane.rounds.length) return;
+      player.goTo(lane.order, k);
+      if (calm.matches) return;
+      if (step.action === "slow") player.playSlowly();
+      if (step.action === "play") { player.seek(0); player.play(true); }
+    }
+
+    show(step, figures) {
+      const { count, title, text, notes, more, back, next } = this.parts, last = this.at === this.steps.length - 1;
+      const paragraphs = (list) => list.map((p) => G.el("p", {}, G.fill(p, figures || {})));
+      count.textContent = this.at + 1 + " of " + this.steps.length;
+      title.textContent = step.title;
+      if (figures) {
+        text.replaceChildren(...paragraphs(step.text));
+        notes.replaceChildren(...paragraphs(step.notes));
+      }
+      more.hidden = !step.notes.length;
+      back.disabled = this.at === 0;
+      next.textContent = last ? "Finish" : "Next";
+    }
+
+    /** Frame what the step speaks of, and bring it into sight. */
+    point(name) {
+      const { parts } = this.player, old = document.querySelector(".gl-pointed");
+      if (old) old.classList.remove("gl-pointed");
+      if (!name) return;
+      const place = parts.sections[name], element = place ? place.section
+        : name === "ask" ? document.querySelector("#ask") : name === "race" ? parts.timeWrap.parentElement : parts[name];
+      if (!element) return;
+      if (place) place.section.open = true;
+      element.classList.add("gl-pointed");
+      (element.closest(".gl-microscope") || element).scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" });
+    }
+  };
+})(window.Glance = window.Glance || {});
