@@ -32,6 +32,41 @@ def space(
     console.print(f"hf upload --repo-type space USER/NAME {out} .", soft_wrap=True, markup=False)
 
 
+def serve_command(
+    engine: Annotated[str, typer.Option(help="sglang or vllm.")],
+    preset: Preset = "qwen3-vl-8b",
+    head: Annotated[str, typer.Option(help="Whose head drafts: glance, eagle3 or none.")] = "glance",
+    budget: Annotated[int, typer.Option(help="Nodes of EAGLE-3's tree in SGLang, root excluded.")] = 31,
+) -> None:
+    """Print the command that starts a production engine with the same target and head."""
+    from .serve import command
+
+    typer.echo(command(engine, preset, head, budget))
+
+
+def engine(
+    image: Annotated[Path, typer.Argument(help="An image, or a PDF (its first page).")],
+    question: str,
+    url: Annotated[str | None, typer.Option(help="Of an OpenAI-compatible server.", envvar="GLANCE_ENGINE_URL")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Longest answer.")] = 256,
+    timeout: Annotated[float, typer.Option(help="Seconds of silence to wait.")] = 60.0,
+) -> None:
+    """Ask a running production engine, and print its text, speed and acceptance."""
+    from ..images import load_image
+    from . import engine as engines
+
+    picture, _ = load_image(image)
+    shown = 0
+    for answer in engines.ask(engines.address(url), picture, question, max_new_tokens, timeout):
+        console.print(answer.text[shown:], end="", markup=False, soft_wrap=True)
+        shown = len(answer.text)
+    console.print()
+    console.print(answer.sentence(), markup=False, soft_wrap=True)
+    console.print(engines.NO_TREES, markup=False, soft_wrap=True)
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command()(space)
+    app.command("serve-command")(serve_command)
+    app.command()(engine)
