@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
 
-from app import run
+from app import engine_panel, run, zero
+from app.look import MAX_TRACE, answer, where
 from app.models import Models
-from app.replay import picker, replay, status
+from app.replay import TOUR, picker, replay, status
 from app.theme import HEAD, THEME
+from app.turns import WAITING
 from glance.errors import BadInput
 from glance.examples import FOLDER as EXAMPLES
 from glance.examples import Example, shipped
 from glance.export import PLAYER
 from glance.images import load_image, page_count
+from glance.lanes import LANES
+from glance.saved import text_of
+from glance.trace import TraceError, read
 
 TITLE = """# GLANCE
 One picture, one question, three decoders. The same bytes out, with fewer passes of the target model.
@@ -36,12 +42,27 @@ GUIDE = """
   certain the target is, and the harder it is to guess what it will write.
 - All times are measured. The lanes take turns, always the one whose own clock is furthest behind, so none disturbs
   another; playing back and stepping happen in your browser. *Slow motion* stretches one round to a few seconds.
-- Keys in the player: ← → one round, Home and End, Space to play, S for slow motion.
+- **Surprise** goes to the next round that is worth a look: the target was unusually unsure, a long run was copied, or
+  a branch was right that the drafter did not like best.
+- Keys in the player: ← → one round, Home and End, Space to play, S for slow motion, N and P for the next and the
+  previous surprising round. In the tour: Page Down, Page Up, Escape.
 """
 
+# On a phone the lanes stand above the button: Run brings them back into sight.
+SHOW_LANES = """() => {
+  const lanes = document.querySelector('#view');
+  if (lanes.getBoundingClientRect().top < 0) lanes.scrollIntoView();
+  return [];
+}"""
+
+SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
+looked, or to ask again."""
+
 models = Models()
+if zero.ON:
+    models.get()  # before the fork
 stops = run.Stops()
-gr.set_static_paths([PLAYER, EXAMPLES])
+gr.set_static_paths([PLAYER, EXAMPLES, TOUR])
 
 
 def look(path: str | None, page: Any) -> tuple[Any, int, str]:
@@ -92,12 +113,12 @@ def press_stop(request: gr.Request) -> Any:
 
 def decode(
     chosen: str | None, kept: str | None, page: Any, question: str, max_new_tokens: Any, budget: Any,
-    temperature: Any, seed: Any, request: gr.Request,
+    temperature: Any, seed: Any, lanes: list[str] | None, request: gr.Request,
 ) -> Iterator[tuple[Any, Any, str]]:  # fmt: skip
-    """Run all lanes and stream the growing trace. A file just chosen counts before its picture is on show."""
+    """Run the lanes and stream the growing trace. A file just chosen counts before its picture is on show."""
     flag = stops.flag(request.session_hash)
     try:
-        settings = run.settings_from(max_new_tokens, budget, temperature, seed)
+        settings = run.settings_from(max_new_tokens, budget, temperature, seed, lanes)
         for update in run.decode(models, chosen or kept, page, question, settings, flag.is_set):
             if update.warning:
                 gr.Warning(update.status)
@@ -111,9 +132,9 @@ def decode(
 
 def compare(
     image: str, question: str, page: float = 1, max_new_tokens: float = 256, budget: float = 31,
-    temperature: float = 0, seed: float = 0,
-) -> str:  # fmt: skip
-    """Answer a question about an image or a PDF page with all lanes.
+    temperature: float = 0, seed: float = 0, lanes: str = "",
+) -> Iterator[str]:  # fmt: skip
+    """Answer a question about an image or a PDF page with several lanes.
 
     Args:
         image: the file.
@@ -123,20 +144,44 @@ def compare(
         budget: candidates in a tree, root not counted.
         temperature: 0 is greedy.
         seed: of the draws at a temperature above 0.
+        lanes: two or more of autoregressive, eagle3, glance, with commas between; empty for all.
 
-    Returns:
-        The run as NDJSON: a header line, a line a round, a closing line a lane.
+    Yields:
+        The run so far as NDJSON: a header line, a line a round, a closing line a lane. The last one is the whole run.
     """
-    trace = None
+    text = ""
     try:
-        settings = run.settings_from(max_new_tokens, budget, temperature, seed)
+        settings = run.settings_from(max_new_tokens, budget, temperature, seed, lanes.split(","))
     except BadInput as problem:
         raise gr.Error(str(problem), print_exception=False) from None
-    for update in run.decode(models, image, page, question, settings):
-        if update.warning:
-            raise gr.Error(update.status, print_exception=False)
-        trace = update.trace
-    return trace
+    with closing(run.decode(models, image, page, question, settings)) as updates:
+        for update in updates:
+            if update.warning:
+                raise gr.Error(update.status, print_exception=False)
+            text = update.trace or text
+            yield text
+
+
+def open_saved(path: str) -> tuple[Any, ...]:
+    """Play a saved run. Its picture is not in the file, so the one on show goes."""
+    try:
+        text = text_of(path, MAX_TRACE)
+    except TraceError as problem:
+        gr.Warning(str(problem))
+        return *[gr.skip()] * 6, str(problem)
+    return None, None, None, gr.Number(1, visible=False), read(text).header.question, text, SAVED
+
+
+def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) -> Any:
+    """Tell the player where the target looked in the round that it asks about."""
+    asked = event._data or {}
+    found = where(models, text, asked.get("lane"), asked.get("round"), path, page)
+    return gr.HTML(answer=answer(found, asked.get("ticket")))
+
+
+def leave(request: gr.Request) -> None:
+    """End the run of a visitor who has gone, also one that has not begun yet."""
+    stops.press(request.session_hash)
 
 
 def _choose(example: Example) -> tuple[Any, ...]:
@@ -171,10 +216,18 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                     budget = gr.Slider(1, run.MAX_BUDGET, 31, step=1, label="Budget (candidates in a tree)")
                     temperature = gr.Slider(0, run.MAX_TEMPERATURE, 0, step=0.1, label="Temperature (0 is greedy)")
                     seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+                    lanes = gr.CheckboxGroup(
+                        [(name, lane) for lane, name in LANES.items()], value=list(LANES),
+                        label="Decoders (two or more)",
+                        info="The first one is the yardstick for speed and bytes.", elem_id="lanes",
+                    )  # fmt: skip
                 with gr.Row():
                     go = gr.Button("Run", variant="primary", elem_id="go", min_width=90)
                     stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=90)
                 words = status(hello, elem_id="status")
+                saved = gr.UploadButton(
+                    "Open a saved run", file_types=[".ndjson", ".json"], size="sm", elem_id="open", variant="secondary"
+                )
                 gr.Markdown(LIMITS, elem_classes="gl-note")
             with gr.Column(scale=4, min_width=320, elem_id="watch"):
                 if len(examples) > 1:
@@ -182,20 +235,24 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                 view = replay(first.trace if first else None, examples, elem_id="view")
                 with gr.Accordion("How to read this", open=False):
                     gr.Markdown(GUIDE)
+                engine_panel.build(upload, page, question, tokens)
         # The last file that could be read: what Run uses, also after a bad one was refused.
         source = gr.File(picture, visible="hidden")
 
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **private)
         page.input(show_page, [source, page], [seen, words], **private)
-        begun = go.click(begin, None, [go, stop, words], queue=False, **private)
+        begun = go.click(begin, None, [go, stop, words], queue=False, js=SHOW_LANES, **private)
         ran = begun.then(
-            decode, [upload, source, page, question, tokens, budget, temperature, seed], [view, seen, words],
-            concurrency_id="model", concurrency_limit=1, **private,
+            decode, [upload, source, page, question, tokens, budget, temperature, seed, lanes], [view, seen, words],
+            concurrency_id="model", concurrency_limit=WAITING, **private,
         )  # fmt: skip
         for ended in (ran.success, ran.failure):
             ended(free, None, [go, stop], queue=False, **private)
         stop.click(press_stop, None, stop, queue=False, **private)
+        demo.unload(leave)
+        saved.upload(open_saved, saved, [upload, source, seen, page, question, view, words], **private)
+        view.look(look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private)
         if len(examples) > 1:
 
             def choose(event: gr.EventData) -> tuple[Any, ...]:
@@ -209,11 +266,19 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
 
 def _endpoint() -> None:
     """The API: the same run without the page, through components that check the file's path."""
-    image, text = gr.File(visible=False), gr.Textbox(visible=False)
-    numbers = [gr.Number(value, visible=False) for value in (1, 256, 31, 0, 0)]
+    image = gr.File(label="Image or PDF", visible=False)
+    text = gr.Textbox(label="Question", visible=False)
+    numbers = [
+        gr.Number(value, label=label, visible=False)
+        for label, value in (
+            ("Page of a PDF, from 1", 1), ("New tokens, at most", 256), ("Budget: candidates in a tree", 31),
+            ("Temperature (0 is greedy)", 0), ("Seed", 0),
+        )
+    ]  # fmt: skip
+    lanes = gr.Textbox("", label="Lanes, with commas between; empty for all", visible=False)
     gr.Button(visible=False).click(
-        compare, [image, text, *numbers], gr.Textbox(label="trace", visible=False),
-        api_name="compare", concurrency_id="model", concurrency_limit=1,
+        compare, [image, text, *numbers, lanes], gr.Textbox(label="The run as NDJSON", visible=False),
+        api_name="compare", concurrency_id="model", concurrency_limit=WAITING,
     )  # fmt: skip
 
 

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from app.models import Models
+from app.turns import place
 from glance.errors import BadCheckpoint, BadInput
 from glance.images import load_image
 from glance.lanes import LANES
 
+HERE = f"{Path(__file__).resolve().parent.parent}{os.sep}"  # what a visitor need not know of this server
 UPDATE_SECONDS = 0.125
 MAX_NEW_TOKENS, MAX_BUDGET, MAX_TEMPERATURE = 512, 63, 1.5
 
@@ -53,8 +57,9 @@ class Stops:
         return self._flags.get(session) or self.arm(session)
 
     def press(self, session: str) -> None:
-        """End the session's run before its next round."""
-        self.flag(session).set()
+        """End the session's run before its next round, also one that has not begun yet."""
+        if session in self._flags:
+            self._flags[session].set()
 
     def drop(self, session: str) -> None:
         """Forget a session whose run is over."""
@@ -138,19 +143,23 @@ def decode(
             raise BadInput("The question is empty; type what you want to know about the picture.")
         image, notes = load_image(path, whole("Page", page, 1, 100_000) - 1)
         yield from _loading(models, stopped)
-        if stopped():
-            yield Update("Stopped before the run began.")
-            return
-        engine = models.get()
-        prompt = engine.prompt(image, question)
-        note = f" ({', '.join(notes)})" if notes else ""
-        yield Update(f"Reading the picture{note}…", seen=engine.seen(image))
-        with closing(grow(engine.race(prompt, settings, stopped))) as texts:
-            for text in texts:
-                yield Update(f"Decoding… {max(0, text.count(chr(10)) - 1)} rounds", text)
+        with models.turns.ticket() as ticket:
+            while ticket.ahead and not stopped():
+                yield Update(place(ticket.ahead))
+                ticket.wait(0.5)
+            if stopped():
+                yield Update("Stopped before the run began.")
+                return
+            engine = models.get()
+            prompt = engine.prompt(image, question)
+            note = f" ({', '.join(notes)})" if notes else ""
+            yield Update(f"Reading the picture{note}…", seen=engine.seen(image))
+            with closing(grow(engine.race(prompt, settings, stopped))) as texts:
+                for text in texts:
+                    yield Update(f"Decoding… {max(0, text.count(chr(10)) - 1)} rounds", text)
         yield Update(ending(text, stopped()), text)
     except (BadInput, BadCheckpoint) as problem:
-        yield Update(str(problem), warning=True)
+        yield Update(str(problem).replace(HERE, ""), warning=True)
     except Exception as problem:
         log.exception("a run failed")
         kept = "what was decoded so far is kept" if text else "nothing was decoded"

@@ -22,7 +22,7 @@ FLAGS = [
         "disable-component-update", "disable-sync",
     )
 ]  # fmt: skip
-LOCAL = ("http://127.0.0.1:", "data:", "blob:")
+LOCAL = ("http://127.0.0.1:", "data:", "blob:", "file:")
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
 
 
@@ -79,18 +79,24 @@ class Visits:
         self.browser, self.contexts, self.troubles = browser, [], []
 
     def __call__(
-        self, address: str, width: int = 1280, height: int = 900, theme: str = "light", motion: str = "reduce"
-    ):
+        self, address: str, width: int = 1280, height: int = 900, theme: str = "light", motion: str = "reduce",
+        hash: str = "",
+    ):  # fmt: skip
         """A page of the app whose player is ready."""
-        context = self.browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion)
+        page = self.blank(viewport={"width": width, "height": height}, reduced_motion=motion)
+        page.goto(f"{address}?__theme={theme}{hash}")
+        page.wait_for_selector("#view .gl-root[data-ready]")
+        return page
+
+    def blank(self, **options):
+        """An empty page that is watched."""
+        context = self.browser.new_context(**options)
         self.contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(180_000)
         page.on("pageerror", lambda error: self.troubles.append(f"error in the page: {error}"))
         page.on("console", self._console)
         page.on("request", lambda r: r.url.startswith(LOCAL) or self.troubles.append(f"request to {r.url}"))
-        page.goto(f"{address}?__theme={theme}")
-        page.wait_for_selector("#view .gl-root[data-ready]")
         return page
 
     def _console(self, message) -> None:

@@ -25,6 +25,13 @@ DISTRACTORS = _words(
     " a| an| this| of| on| with| up| down| was| are|2020|2022| and| or| but| net| gross| Q|1|4| line| table| row| it"
     " | has| more| less| than| about| nearly| almost|ed|ing|s|:|;| (|)|\n| axis| label| red| blue"
 )
+# Tokens that would harm a careless page.
+HOSTILE = [
+    "<img src=x onerror=window.harmed=1>", "<script>window.harmed=1</script>", "${window.harmed=1}", "{{value}}", "`",
+    "</script>", "\u202eabc", "\u2066", "\x00\x1b", "<b>bold</b>", "%{customdata[0]}", "&lt;",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f469\u200d\U0001f52c", "a" * 60, "\r\n", " ",
+]  # fmt: skip
 LANES = (("autoregressive", "Autoregressive"), ("eagle3", "EAGLE-3"), ("glance", "GLANCE"))
 STOP = b"<|im_end|>"
 
@@ -119,6 +126,7 @@ def lines(
     run: str = "fake",
     differs: bool = False,
     lanes: Sequence[str] = tuple(dict(LANES)),
+    image: str = "1" * 64,
 ) -> list[str]:
     """The NDJSON lines of a made-up run, in the order of the fair scheduler."""
     running = [(lane, name) for lane, name in LANES if lane in lanes]
@@ -127,7 +135,7 @@ def lines(
     other = [known(piece) for piece in split(distractors)]
     stop = known(STOP)
     header = Header(
-        run, question, {"tokens": 342, "ids_sha256": "0" * 64, "image": [{"sha256": "1" * 64, "width": 512,
+        run, question, {"tokens": 342, "ids_sha256": "0" * 64, "image": [{"sha256": image, "width": 512,
         "height": 384, "tokens": 192}]}, {"max_new_tokens": 256, "budget": budget, "temperature": 0.0, "seed": seed,
         "stop": [], "eos_ids": [stop]}, tuple({"id": i, "name": n, "drafter": i} for i, n in running), answer[0], 412.5,
         {"preset": "made-up", "dtype": "float32", "device": "cpu"},

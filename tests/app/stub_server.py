@@ -1,12 +1,15 @@
 """The app on made-up runs: `python stub_server.py PORT`. No model is loaded.
 
 The question chooses what the engine does: "slow" and "glacial" take their time, "fail" breaks in the middle, "refuse"
-is refused, "hostile" answers with tokens that would harm a careless page.
+is refused, "hostile" answers with tokens that would harm a careless page, "history" repeats which earlier runs were
+left before their end.
 """
 
+import hashlib
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +24,7 @@ from glance.errors import BadInput
 from glance.examples import Example
 from glance.trace import Identity, line, read, summarize
 from tests.app import fake
-
-HOSTILE = [
-    "<img src=x onerror=window.harmed=1>", "<script>window.harmed=1</script>", "${window.harmed=1}", "{{value}}", "`",
-    "</script>", "\u202eabc", "\u2066", "\x00\x1b", "<b>bold</b>", "%{customdata[0]}", "&lt;",
-    "\u05e9\u05dc\u05d5\u05dd",
-    "\U0001f469\u200d\U0001f52c", "a" * 60, "\r\n", " ",
-]  # fmt: skip
+from tests.app.fake import HOSTILE
 
 
 def stopped_lines(lines: list[str]) -> list[str]:
@@ -38,19 +35,38 @@ def stopped_lines(lines: list[str]) -> list[str]:
         rounds = run.lane(lane_id).rounds
         ids = (run.header.first, *(i for r in rounds for i in r.emitted))
         end = read("".join(fake.lines())).lane(lane_id).end
-        verdict = Identity("so far" if order else "reference", run.header.lanes[0]["name"], len(ids), sentence="So far equal.")
+        verdict = Identity(
+            "so far" if order else "reference", run.header.lanes[0]["name"], len(ids), sentence="So far equal."
+        )
         out.append(line(replace(end, ids=ids, reason="stopped", summary=summarize(rounds), identity=verdict)))
     return out
+
+
+class Asked(str):
+    """A question as a prompt."""
+
+    ids_sha256 = "0" * 64
 
 
 class StubEngine:
     """Answers with made-up runs."""
 
-    def prompt(self, image: Image.Image, question: str) -> str:
+    def __init__(self) -> None:
+        self.left: list[str] = []
+
+    def prompt(self, image: Image.Image, question: str) -> Asked:
         assert image.mode == "RGB"
         if "refuse" in question:
             raise BadInput("This question is refused; ask another.")
-        return question
+        return Asked(question)
+
+    def look(self, prompt: Asked, answer: Sequence[int], emitted: int) -> object:
+        """More attention the further down and right; the third cell gets most."""
+        from glance.attention import Attention  # brings torch
+
+        values = [0.001 * i for i in range(12)]
+        values[2] = 0.1
+        return Attention(3, 4, tuple(values), sum(values), (1, 5), emitted, emitted)
 
     def seen(self, image: Image.Image) -> Image.Image:
         return image.resize((224, 192))
@@ -58,18 +74,23 @@ class StubEngine:
     def race(self, prompt: str, settings: dict, stopped):
         words = HOSTILE * 2 if "hostile" in prompt else fake.ANSWER
         other = HOSTILE if "hostile" in prompt else fake.DISTRACTORS
-        lines = fake.lines(words, other, question=prompt, budget=settings["budget"], run=f"run-{time.time_ns()}",
+        question = f"left: {self.left}" if "history" in prompt else prompt
+        lines = fake.lines(words, other, question=question, budget=settings["budget"], run=f"run-{time.time_ns()}",
                            lanes=settings["lanes"] or tuple(dict(fake.LANES)))  # fmt: skip
         shown: list[str] = []
-        for text in lines:
-            if shown and stopped():
-                yield from stopped_lines(shown)
-                return
-            time.sleep(0.1 * ("slow" in prompt) + 1.0 * ("glacial" in prompt))
-            if "fail" in prompt and len(shown) == 12:
-                raise RuntimeError("made up")
-            shown.append(text)
-            yield text
+        try:
+            for text in lines:
+                if shown and stopped():
+                    yield from stopped_lines(shown)
+                    return
+                time.sleep(0.1 * ("slow" in prompt) + 1.0 * ("glacial" in prompt))
+                if "fail" in prompt and len(shown) == 12:
+                    raise RuntimeError("made up")
+                shown.append(text)
+                yield text
+        except GeneratorExit:
+            self.left.append(prompt)
+            raise
 
 
 def picture(folder: Path) -> Path:
@@ -85,8 +106,9 @@ def picture(folder: Path) -> Path:
 def examples(folder: Path) -> tuple[Example, ...]:
     """Three recorded runs."""
     path = picture(folder)
+    pixels = hashlib.sha256(Image.open(path).convert("RGB").tobytes()).hexdigest()
     return (
-        Example("chart", path, "What does the chart say?", "".join(fake.lines(run="first"))),
+        Example("chart", path, "What does the chart say?", "".join(fake.lines(run="first", image=pixels))),
         Example("hostile", path, HOSTILE[0], "".join(fake.lines(HOSTILE * 2, HOSTILE, HOSTILE[0], run="hostile"))),
         Example("differs", path, "Do they differ?", "".join(fake.lines(seed=2, run="differs", differs=True))),
     )

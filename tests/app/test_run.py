@@ -7,11 +7,12 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
-from app import run
+from app import main, run
 from app.models import FamilyEngine, Models
 from app.replay import PLOTLY, SCRIPTS, STYLE
 from glance import trace
@@ -226,6 +227,27 @@ def test_stops():
     assert not stops.arm("a").is_set()
     stops.drop("a")
     stops.drop("a")
+
+
+def test_who_leaves_before_the_run_begins_is_noticed(picture, monkeypatch):
+    """The page's heartbeat ends with its tab, whether or not the run's own stream was open yet."""
+    monkeypatch.setattr(main, "models", Models(lambda: Engine(fake.lines())))
+    request = SimpleNamespace(session_hash="gone")
+    main.begin(request)
+    main.leave(request)
+    updates = list(main.decode(None, picture, 1, "What is it?", 8, 8, 0, 0, [], request))
+    assert updates[-1][-1] == "Stopped before the run began."
+    main.leave(request)
+    assert "gone" not in main.stops._flags, "leaving must not remember a session without a run"
+    assert any(fn.fn is main.leave for fn in main.demo.fns.values() if any(t[1] == "unload" for t in fn.targets))
+
+
+def test_no_path_of_the_server_is_told(picture):
+    def load():
+        raise BadCheckpoint(f"The target {run.HERE}assets/mini/target cannot be loaded: there is no such folder.")
+
+    last = list(run.decode(Models(load), picture, 1, "What?", SETTINGS))[-1]
+    assert last.status == "The target assets/mini/target cannot be loaded: there is no such folder."
 
 
 def test_examples_of_a_folder(tmp_path):

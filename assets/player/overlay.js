@@ -1,0 +1,113 @@
+/* On the picture: which visual tokens the target attended to while it wrote the tokens of a round. Asked for, never
+   by itself, since the model has to run for it. */
+(function (G) {
+  "use strict";
+
+  const TOP = 3; // cells that are framed and named in words
+
+  const percent = (share) => (100 * share).toFixed(share < 0.001 ? 3 : share < 0.1 ? 2 : 1) + " %";
+
+  /** The cells with the most attention, best first: {row, column, value}. */
+  function strongest(found) {
+    const order = found.values.map((value, i) => ({ value, row: Math.floor(i / found.columns), column: i % found.columns }));
+    return order.sort((a, b) => b.value - a.value).slice(0, TOP);
+  }
+
+  /** The values as a layer of one pixel a cell: the more attention, the less one sees through it. */
+  function heat(found, colour) {
+    const canvas = G.el("canvas", { width: found.columns, height: found.rows });
+    const pen = canvas.getContext("2d"), most = Math.max(...found.values);
+    pen.fillStyle = colour;
+    found.values.forEach((value, i) => {
+      pen.globalAlpha = 0.8 * value / most;
+      pen.fillRect(i % found.columns, Math.floor(i / found.columns), 1, 1);
+    });
+    return canvas;
+  }
+
+  G.Overlay = class {
+    constructor(host, player) {
+      this.player = player;
+      this.found = new Map();
+      this.ask = G.el("button", { type: "button" }, "Where did the target look?");
+      this.remove = G.el("button", { type: "button", hidden: true }, "Remove");
+      this.said = G.el("p", { class: "gl-said", role: "status" });
+      this.figure = G.el("div", { class: "gl-overlay" });
+      this.ask.addEventListener("click", () => this.look());
+      this.remove.addEventListener("click", () => this.clear());
+      host.replaceChildren(
+        G.el("p", {}, "For the round on show, the places in the picture that the target attended to most when it chose the round’s tokens. "
+          + "The model runs once more for it. Attention is a hint, not a proof: what a model attends to is not always what it uses."),
+        G.el("div", { class: "gl-buttons" }, this.ask, this.remove), this.said, this.figure);
+      host.parentElement.hidden = !player.options.ask; // a page without a server has no model to ask
+    }
+
+    key(lane, k) { return lane.id + " " + k; }
+
+    begin() {
+      this.found.clear();
+      this.clear();
+    }
+
+    clear() {
+      this.shown = null;
+      this.remove.hidden = true;
+      this.said.textContent = "";
+      this.figure.replaceChildren();
+    }
+
+    update() {}
+
+    /** Another round: its own answer if there is one already, else none, for the old one would mislead. */
+    select(lane, k) {
+      const found = this.found.get(this.key(lane, k));
+      if (this.shown !== this.key(lane, k)) this.clear();
+      if (found) this.show(lane, k, found);
+    }
+
+    redraw() {
+      if (this.shown) this.draw(this.found.get(this.shown));
+    }
+
+    async look() {
+      const { player } = this, { lane } = player, { k } = player.moment(), run = player.run;
+      player.pause();
+      if (!lane.rounds[k]) return;
+      this.said.textContent = "Looking… The model may have to load, or to finish another run first.";
+      const found = await player.options.ask({ lane: lane.id, round: k });
+      if (player.run !== run) return;
+      if (found.values) this.found.set(this.key(lane, k), found);
+      if (player.lane !== lane || player.moment().k !== k) return;
+      if (found.values) this.show(lane, k, found); else this.said.textContent = G.inert(found.sentence);
+    }
+
+    show(lane, k, found) {
+      const first = strongest(found).map((cell) => "row " + (cell.row + 1) + ", column " + (cell.column + 1) + " (" + percent(cell.value) + ")");
+      this.said.textContent = lane.name + ", round " + (k + 1) + ": " + percent(found.share)
+        + " of the attention went to the picture, the rest to the question and the answer. Most of it at " + first.join("; ")
+        + (found.agreeing < found.tokens && !found.sampled
+          ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : ".");
+      this.shown = this.key(lane, k);
+      this.draw(found);
+      this.remove.hidden = false;
+    }
+
+    draw(found) {
+      const most = Math.max(...found.values), picture = G.el("div", { class: "gl-seen" });
+      const source = this.player.options.picture();
+      if (source) picture.append(G.el("img", { src: source, alt: "" }));
+      picture.append(heat(found, this.player.theme.vermillion));
+      for (const cell of strongest(found)) {
+        picture.append(G.el("i", {
+          style: "left:" + 100 * cell.column / found.columns + "%;top:" + 100 * cell.row / found.rows + "%;width:"
+            + 100 / found.columns + "%;height:" + 100 / found.rows + "%",
+        }));
+      }
+      const legend = G.el("div", { class: "gl-scale" }, G.el("span", {}, "0"), G.el("i"), G.el("span", {}, percent(most)));
+      const words = "Share of all attention that one visual token got (" + found.rows + " × " + found.columns
+        + " of them; " + percent(found.share / found.values.length) + " if it were even). Mean over " + G.plural(found.tokens, "row")
+        + ", all heads and layers " + found.layers.join(", ") + ", whose states the block head reads. The " + TOP + " strongest are framed.";
+      this.figure.replaceChildren(picture, legend, G.el("p", {}, words));
+    }
+  };
+})(window.Glance = window.Glance || {});
