@@ -123,6 +123,7 @@ class TreeCache(Cache):
         super().__init__(layers=[FixedLayer() if i in fixed else TreeLayer(capacity) for i in range(layers)])
         self.rows = [layer for layer in self.layers if isinstance(layer, TreeLayer)]
         self.committed = 0
+        self.passes: dict[int, object] = {}  # of fixed shapes over these buffers, by rows
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the window, in this order, and forget the others.

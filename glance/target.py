@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from .cache import TreeCache
+from .padded import padded_pass
 from .prompt import Prompt
 from .targets import adapter
 from .tree import CandidateTree
@@ -80,13 +81,15 @@ class Target:
     Args:
         model: its `...ForConditionalGeneration`, with sdpa or eager attention.
         layers: ids of the decoder layers whose outputs the drafters read; `EMBEDDINGS` for the input embeddings.
+        padded: verify in passes of fixed shapes, which a GPU replays as graphs.
 
     Raises:
         BadCheckpoint: a family without an adapter.
         ValueError: attention that cannot take a tree mask, or a layer id out of range.
     """
 
-    def __init__(self, model: nn.Module, layers: Iterable[int] = ()) -> None:
+    def __init__(self, model: nn.Module, layers: Iterable[int] = (), padded: bool = False) -> None:
+        self.padded = padded
         self.text = model.model.language_model
         kernel = self.text.config._attn_implementation
         if kernel not in ("sdpa", "eager"):
@@ -151,6 +154,8 @@ class Target:
             prompt: the request's; a row's position is `committed length + prompt.rope_delta + depth`.
         """
         past, rows = cache.committed, len(tree) + 1
+        if self.padded and (run := padded_pass(self, cache, rows, prompt)):
+            return Verified(*run(cache, root, tree, prompt))
         mask = None
         if rows > 1:  # a single row sees everything: no mask, and the same kernel as ordinary decoding
             mask = torch.zeros(1, 1, rows, past + rows, dtype=self.dtype)
