@@ -64,7 +64,7 @@ class TreeLayer(CacheLayerMixin):
     def keep(self, start: int, rows: torch.Tensor | None, count: int) -> None:
         """Move window rows (offsets from `start`) to the window's front; `rows` None means they lie there."""
         if rows is not None:
-            source = start + rows
+            source = start + rows.to(self.keys.device)
             self.keys[:, :, start : start + count] = self.keys[:, :, source]
             self.values[:, :, start : start + count] = self.values[:, :, source]
         self.length = start + count

@@ -130,7 +130,8 @@ class Target:
                 inputs[name] = value.to(self.device, self.dtype if value.is_floating_point() else None)
         with self._one_pass, torch.no_grad(), capture(self.text, self.layers) as states:
             out = self.model(cache=cache, use_cache=True, **inputs)
-        return out.logits[0].float(), {i: s[0] for i, s in states.items()}
+        # Spread over several GPUs, the layers leave their states where they are; the heads are with the embeddings.
+        return out.logits[0].to(self.device).float(), {i: s[0].to(self.device) for i, s in states.items()}
 
     def prefill(self, prompt: Prompt) -> Prefill:
         """One causal pass over the prompt, image included."""
