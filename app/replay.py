@@ -27,6 +27,7 @@ window.glanceScripts = window.glanceScripts || {};
 const load = (name) => window.glanceScripts[name] = window.glanceScripts[name] || new Promise((done, failed) => {
   const script = document.createElement('script');
   script.src = file(name);
+  script.async = false; // fetched all at once, run in order
   script.onload = done;
   script.onerror = () => failed(new Error('a part of it did not arrive'));
   document.head.append(script);
@@ -47,7 +48,7 @@ const options = {
 };
 (async () => {
   try {
-    for (const name of props.scripts.split(' ')) await load(name);
+    await Promise.all(props.scripts.split(' ').map(load));
     const player = window.Glance.mount(host, options);
     host.player = player;
     const update = () => { player.feed(props.value); window.Glance.followLink(player); };
