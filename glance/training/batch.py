@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -45,6 +45,11 @@ class Batch:
     first: int
     labels: Tensor
     pointers: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch with its tensors on a device."""
+        tensors = {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}
+        return replace(self, **{name: value.to(device, non_blocking=True) for name, value in tensors.items()})
 
 
 class Encoder:

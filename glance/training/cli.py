@@ -11,10 +11,11 @@ train = typer.Typer(help="Train the embedded family from its recipes.", no_args_
 
 Out = Annotated[Path, typer.Option(help="Folder of the run; a run that it holds already is resumed.")]
 Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much time instead of the recipe's steps.")]
-Workers = Annotated[int, typer.Option(help="Threads that share a batch; set OMP_NUM_THREADS=1 with more than one.")]
+Workers = Annotated[int, typer.Option(help="Workers that share the work; set OMP_NUM_THREADS=1 with more than one.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda with products in bfloat16.")]
 Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
 Earlier = Annotated[Path | None, typer.Option(help="Folder of a finished target whose weights the run begins with.")]
-Corpus = Annotated[Path | None, typer.Option(help="Folder of the answers; share it between heads to compare.")]
+Corpus = Annotated[Path | None, typer.Option(help="Folder of answers and states; share it between heads to compare.")]
 
 
 @train.command("target")
@@ -24,27 +25,42 @@ def target(
     minutes: Minutes = None,
     workers: Workers = 1,
     start_from: Earlier = None,
+    device: Device = "cpu",
 ) -> None:
     """Train the target model."""
     from glance.training.target import train_target
 
-    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers, start_from=start_from)}")
+    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers, start_from=start_from, device=device)}")
 
 
 @train.command("glance")
-def glance(target: Target, out: Out, recipe: str = "mini-glance", corpus: Corpus = None) -> None:
+def glance(
+    target: Target,
+    out: Out,
+    recipe: str = "mini-glance",
+    corpus: Corpus = None,
+    workers: Workers = 1,
+    device: Device = "cpu",
+) -> None:
     """Train the GLANCE block head of a target."""
     from glance.training.heads import train_head
 
-    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus)}")
+    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus, workers, device)}")
 
 
 @train.command("eagle3")
-def eagle3(target: Target, out: Out, recipe: str = "mini-eagle3", corpus: Corpus = None) -> None:
+def eagle3(
+    target: Target,
+    out: Out,
+    recipe: str = "mini-eagle3",
+    corpus: Corpus = None,
+    workers: Workers = 1,
+    device: Device = "cpu",
+) -> None:
     """Train the EAGLE-3 head of a target."""
     from glance.training.heads import train_head
 
-    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus)}")
+    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus, workers, device)}")
 
 
 def _recipe(name: str):

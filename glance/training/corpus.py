@@ -14,15 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
-from transformers import DynamicCache
 
+from glance.cache import TreeCache
 from glance.checkpoints import TargetParts
 from glance.prompt import Prompt
 from glance.synth import SIZES, Sample, sample
 from glance.synth.vocabulary import Split
-from glance.target import capture
 from glance.training.batch import SIZE_WEIGHTS
 
 
@@ -47,57 +45,67 @@ def make_prompt(parts: TargetParts, drawn: Sample) -> Prompt:
 
 @torch.inference_mode()
 def greedy_answers(parts: TargetParts, prompts: Sequence[Prompt], max_new_tokens: int) -> list[list[int]]:
-    """Greedy answers of one batch of prompts of equal length and grid; each ends with its end token or is cut."""
-    model, device = parts.model, parts.model.device
-    ends = parts.eos_ids
-    ids = torch.cat([p.ids for p in prompts]).to(device)
-    cache = DynamicCache(config=model.config.text_config)
-    out = model(
-        input_ids=ids,
-        position_ids=prompts[0].positions.expand(3, len(prompts), -1).to(device),
+    """Greedy answers to one batch of prompts about images of one size; each ends with its end token or is cut.
+
+    Prompts are padded behind, where causal rows do not see it; answer rows are kept from it by a mask.
+    """
+    model, device, ends = parts.model, parts.model.device, parts.eos_ids
+    longest = max(prompts, key=lambda prompt: prompt.length)  # the images stand at one place, so its positions fit all
+    width = longest.length
+    lengths = torch.tensor([prompt.length for prompt in prompts])
+    ids = torch.full((len(prompts), width), parts.tokenizer.pad_token_id)
+    for row, prompt in zip(ids, prompts, strict=True):
+        row[: prompt.length] = prompt.ids[0]
+    cache = TreeCache(model.config.text_config.num_hidden_layers, width + max_new_tokens)
+    logits = model(
+        input_ids=ids.to(device),
+        position_ids=longest.positions.expand(3, len(prompts), -1).to(device),
         pixel_values=torch.cat([p.pixels for p in prompts]).to(device, model.dtype),
         image_grid_thw=torch.cat([p.grid for p in prompts]).to(device),
         cache=cache,
         use_cache=True,
-        logits_to_keep=1,
-    )
+    ).logits[torch.arange(len(prompts)), lengths - 1]
     answers: list[list[int]] = [[] for _ in prompts]
-    rows = list(range(len(prompts)))  # which prompt each row of the batch belongs to
-    position = int(prompts[0].positions.max()) + 1
+    rows = torch.arange(len(prompts))  # which prompt each row of the batch belongs to
+    hidden = torch.zeros(len(prompts), 1, 1, width + max_new_tokens, dtype=model.dtype)
+    hidden[..., :width].masked_fill_(torch.arange(width) >= lengths[:, None, None, None], torch.finfo(model.dtype).min)
+    hidden = hidden.to(device)
     for step in range(max_new_tokens):
-        token = out.logits[:, -1].argmax(-1)
-        for row, t in zip(rows, token.tolist(), strict=True):
-            answers[row].append(t)
-        alive = [i for i, t in enumerate(token.tolist()) if t not in ends]
-        if not alive or step + 1 == max_new_tokens:
+        token = logits.argmax(-1)
+        for row, t in zip(rows.tolist(), token.tolist(), strict=True):
+            if not (answers[row] and answers[row][-1] in ends):
+                answers[row].append(t)
+        alive = torch.tensor([answers[row][-1] not in ends for row in rows.tolist()])
+        if not alive.any() or step + 1 == max_new_tokens:
             break
-        if len(alive) < len(rows):
-            keep = torch.tensor(alive, device=device)
-            cache.batch_select_indices(keep)
-            token, rows = token[keep], [rows[i] for i in alive]
-        out = model(
+        if alive.sum() <= 0.75 * len(rows):  # moving the cache costs about as much as a step
+            rows, token, hidden = rows[alive], token[alive.to(device)], hidden[alive.to(device)]
+            for layer in cache.layers:
+                layer.keys, layer.values = layer.keys[alive.to(device)], layer.values[alive.to(device)]
+        logits = model(
             input_ids=token[:, None],
-            position_ids=torch.full((3, len(rows), 1), position + step, device=device),
+            position_ids=(lengths[rows] + longest.rope_delta + step).to(device)[:, None].expand(3, -1, 1),
+            attention_mask=hidden[..., : width + step + 1],
             cache=cache,
             use_cache=True,
-        )
+        ).logits[:, -1]
     return answers
 
 
 def answer_samples(
     parts: TargetParts, drawn: Sequence[Sample], max_new_tokens: int = 160, batch: int = 48, quiet: bool = True
 ) -> list[list[int]]:
-    """Greedy answers to many samples, in their order; prompts of equal shape share a batch."""
-    groups: dict[tuple[int, tuple[int, int]], list[int]] = defaultdict(list)
-    prompts = [make_prompt(parts, one) for one in drawn]
-    for i, (one, prompt) in enumerate(zip(drawn, prompts, strict=True)):
-        groups[prompt.length, one.image.size].append(i)
+    """Greedy answers to many samples, in their order; images of one size share a batch."""
+    by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, one in enumerate(drawn):
+        by_size[one.image.size].append(i)
     answers: list[list[int]] = [[] for _ in drawn]
     with tqdm(total=len(drawn), disable=quiet, desc="answers", mininterval=5) as bar:
-        for members in groups.values():
+        for members in by_size.values():
+            members.sort(key=lambda i: len(drawn[i].answer))  # rows that end together waste no steps
             for start in range(0, len(members), batch):
                 chosen = members[start : start + batch]
-                found = greedy_answers(parts, [prompts[i] for i in chosen], max_new_tokens)
+                found = greedy_answers(parts, [make_prompt(parts, drawn[i]) for i in chosen], max_new_tokens)
                 for i, answer in zip(chosen, found, strict=True):
                     answers[i] = answer
                 bar.update(len(chosen))
@@ -105,9 +113,9 @@ def answer_samples(
 
 
 def build_corpus(
-    parts: TargetParts, families: dict[str, float], count: int, seed: int, split: Split = "train", quiet: bool = True
+    parts: TargetParts, families: dict[str, float], count: int, seed: object, split: Split = "train", quiet: bool = True
 ) -> list[Answered]:
-    """`count` answered samples; answers that did not end within the limit are left out."""
+    """`count` answered samples; answers that did not end within the limit are left out. Deterministic in `seed`."""
     rng = random.Random(f"corpus/{seed}/{split}")
     keys = [
         (
@@ -127,83 +135,11 @@ def build_corpus(
 
 
 def save_corpus(corpus: Sequence[Answered], file: Path) -> None:
-    file.write_text("".join(json.dumps(asdict(one)) + "\n" for one in corpus))
+    unfinished = file.with_suffix(".tmp")
+    unfinished.write_text("".join(json.dumps(asdict(one)) + "\n" for one in corpus))
+    unfinished.replace(file)  # a file that is there is whole
 
 
 def load_corpus(file: Path) -> list[Answered]:
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     return [Answered(**{**row, "size": tuple(row["size"]), "answer": tuple(row["answer"])}) for row in rows]
-
-
-# ---- what the heads read ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Row:
-    """One teacher-forced answer: what the target computed over prompt and answer, S tokens in all.
-
-    Args:
-        ids: int64 [S].
-        prompt: number of prompt tokens; `ids[prompt]` is the first answer token, which the target gives at prefill.
-        states: layer id → float [S, H], as `glance.target.capture` reads them.
-        last: float [S, H], the normed last states; the target's output head turns row t into token t + 1.
-    """
-
-    ids: Tensor
-    prompt: int
-    states: dict[int, Tensor]
-    last: Tensor
-
-
-def teacher_forced(
-    parts: TargetParts, corpus: Sequence[Answered], layers: Sequence[int], batch: int = 16, quiet: bool = True
-) -> list[Row]:
-    """Run the target once over each prompt and its answer; rows come in the order of the corpus.
-
-    Prompts of equal shape share a pass. Padding stands behind the answers, where causal rows do not see it.
-    """
-    prompts = [make_prompt(parts, one.draw()) for one in corpus]
-    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for i, prompt in enumerate(prompts):
-        groups[prompt.length, str(prompt.grid.tolist())].append(i)
-    rows: list[Row | None] = [None] * len(corpus)
-    with tqdm(total=len(corpus), disable=quiet, desc="states", mininterval=5) as bar:
-        for members in groups.values():
-            members.sort(key=lambda i: len(corpus[i].answer))
-            for start in range(0, len(members), batch):
-                chosen = members[start : start + batch]
-                found = _forced(parts, [prompts[i] for i in chosen], [corpus[i].answer for i in chosen], layers)
-                for i, row in zip(chosen, found, strict=True):
-                    rows[i] = row
-                bar.update(len(chosen))
-    return rows  # type: ignore[return-value]
-
-
-@torch.no_grad()
-def _forced(
-    parts: TargetParts, prompts: Sequence[Prompt], answers: Sequence[tuple[int, ...]], layers: Sequence[int]
-) -> list[Row]:
-    """Rows of prompts of equal shape."""
-    model, text, first = parts.model, parts.model.model.language_model, prompts[0]
-    top, longest = len(text.layers) - 1, max(len(answer) for answer in answers)
-    ids = torch.full((len(prompts), first.length + longest), parts.tokenizer.pad_token_id)
-    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        ids[i, : first.length] = prompt.ids[0]
-        ids[i, first.length : first.length + len(answer)] = torch.tensor(answer)
-    after = (first.length + first.rope_delta + torch.arange(longest)).expand(3, 1, -1)
-    with capture(text, {*layers, top}) as states:
-        model(
-            input_ids=ids,
-            position_ids=torch.cat([first.positions, after], dim=-1).expand(3, len(prompts), -1),
-            pixel_values=torch.cat([p.pixels for p in prompts]).to(model.dtype),
-            image_grid_thw=torch.cat([p.grid for p in prompts]),
-            use_cache=False,
-            logits_to_keep=1,
-        )
-    last = text.norm(states[top])
-    rows = []
-    for i, answer in enumerate(answers):
-        size = first.length + len(answer)
-        kept = {layer: states[layer][i, :size].clone() for layer in layers}
-        rows.append(Row(ids[i, :size].clone(), first.length, kept, last[i, :size].clone()))
-    return rows

@@ -5,7 +5,7 @@ A throw-away linear layer predicts, for each merged cell of 32 × 32 pixels, the
 learns to read; it is not part of the saved model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +34,10 @@ class DenseLabels:
     colour: Tensor
     kind: Tensor
     paint: Tensor
+
+    def to(self, device: torch.device) -> "DenseLabels":
+        """The same labels on a device."""
+        return DenseLabels(*(getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)))
 
 
 def dense_labels(samples: tuple[Sample, ...], pixels: Tensor, shape: Shape) -> DenseLabels:

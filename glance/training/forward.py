@@ -61,7 +61,7 @@ class TargetForward:
 
     def _make_grid_tables(self, grid: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Interpolation indices and weights of the position table, and cos, sin of one image."""
-        visual, thw = self.visual, torch.tensor([[1, *grid]])
+        visual, thw = self.visual, torch.tensor([[1, *grid]], device=self.visual.pos_embed.weight.device)
         indices, weights = get_vision_interpolation_indices_and_weights(
             thw,
             num_grid_per_side=visual.num_grid_per_side,
@@ -96,7 +96,7 @@ class TargetForward:
         seen: tuple[Tensor, list[Tensor]],
         tap: tuple[int, ...] = (),
     ) -> tuple[Tensor, dict[int, Tensor], tuple[Tensor, Tensor]]:
-        """Normed last states [B, T, hidden], the inputs of the tapped layers, and (cos, sin).
+        """Normed last states [B, T, hidden], the inputs of the tapped layers (the final norm counts), and (cos, sin).
 
         `first` is the column of the first visual token; `positions` is [3, 1, T].
         """
@@ -112,4 +112,6 @@ class TargetForward:
             x = self.layer(layer, x, cos, sin)
             if i < len(deep):
                 x = x + F.pad(deep[i], (0, 0, first, length - first - visual))
+        if len(self.text.layers) in tap:
+            tapped[len(self.text.layers)] = x
         return self.text.norm(x), tapped, (cos, sin)

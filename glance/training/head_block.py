@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -10,13 +11,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glance.drafters.block import BlockConfig, BlockHead, default_layer_ids
-from glance.training.corpus import Row
+from glance.drafters.layers import Attention, rotate
 from glance.training.head_recipe import HeadRecipe
+from glance.training.states import Row
 
 
-def build_block_head(recipe: HeadRecipe, text_config, mask_token_id: int) -> BlockHead:
-    """An untrained block head for a target's text config."""
-    return BlockHead(
+def build_block_head(recipe: HeadRecipe, text: nn.Module, mask_token_id: int) -> BlockHead:
+    """A block head to train for a target's text stack.
+
+    A head that begins with layers of the target knows how to read before its first step: the target's states take the
+    place of those layers' inputs, averaged until `fc` has learnt better.
+    """
+    text_config = text.config
+    head = BlockHead(
         BlockConfig(
             **recipe.geometry(text_config),
             num_hidden_layers=recipe.layers,
@@ -25,10 +32,21 @@ def build_block_head(recipe: HeadRecipe, text_config, mask_token_id: int) -> Blo
             target_layer_ids=default_layer_ids(text_config.num_hidden_layers, recipe.fused),
         )
     )
+    if recipe.begin:
+        for layer, source in zip(head.layers, recipe.begin, strict=True):
+            layer.load_state_dict(text.layers[source].state_dict())
+        head.norm.load_state_dict(text.norm.state_dict())
+        head.hidden_norm.load_state_dict(text.layers[recipe.begin[0]].input_layernorm.state_dict())
+        head.fc.weight.data.copy_(torch.eye(text_config.hidden_size).repeat(1, recipe.fused) / recipe.fused)
+    return head
 
 
 class BlockBatch:
-    """Blocks of several answers, padded. A anchors an answer, B answers, S context rows, K slots a block."""
+    """Blocks of several answers, padded. A anchors an answer, B answers, S context rows, K slots a block.
+
+    `before` [B, A, K, H] holds the target's last state in front of each slot, its own word on what stands there, and
+    `looks` [B, A, K, S] how it spread its attention over the visual tokens to say so.
+    """
 
     def __init__(self, rows: Sequence[Row], head: BlockHead, anchors: Sequence[Sequence[int]]) -> None:
         config, size = head.config, head.config.block_size
@@ -38,6 +56,8 @@ class BlockBatch:
         self.slots = torch.full((len(rows), most, size), config.mask_token_id)
         self.labels = torch.full((len(rows), most, size), -100)
         self.starts = torch.zeros(len(rows), most, dtype=torch.long)
+        self.before = torch.zeros(len(rows), most, size, width // len(config.target_layer_ids))
+        self.looks = torch.zeros(*self.slots.shape, longest)
         for b, (row, chosen) in enumerate(zip(rows, anchors, strict=True)):
             fused = [row.states[i] for i in config.target_layer_ids]
             self.states[b, : len(row.ids)] = torch.cat(fused, -1)
@@ -46,6 +66,9 @@ class BlockBatch:
                 self.slots[b, a, 0] = tokens[0]
                 self.labels[b, a, 1 : len(tokens)] = tokens[1:]
                 self.starts[b, a] = start
+                self.before[b, a, 1 : len(tokens)] = row.last[start : start + len(tokens) - 1]
+                look = row.looks[start + 1 : start + len(tokens)]
+                self.looks[b, a, 1 : len(tokens), row.first : row.first + look.shape[1]] = look
 
     def reveal(self, rng: random.Random, share: float) -> Tensor:
         """Show the first true tokens of some blocks, drop their labels; returns how many were shown [B, A]."""
@@ -68,8 +91,8 @@ class BlockBatch:
         return torch.cat([context, own.expand(b, -1, -1)], -1)[:, None]
 
 
-def block_logits(head: BlockHead, batch: BlockBatch, embed: nn.Embedding, lm_head: nn.Module) -> Tensor:
-    """[B, A, K, vocabulary]; slot 0, the root's, predicts nothing."""
+def block_hidden(head: BlockHead, batch: BlockBatch, embed: nn.Embedding) -> Tensor:
+    """[B, A, K, H], what the target's output head takes; slot 0, the root's, predicts nothing."""
     b, a, k = batch.slots.shape
     positions = batch.starts[..., None] + torch.arange(k)
     hidden = head(
@@ -79,7 +102,31 @@ def block_logits(head: BlockHead, batch: BlockBatch, embed: nn.Embedding, lm_hea
         positions.flatten(1),
         mask=batch.mask(),
     )
-    return lm_head(hidden).unflatten(1, (a, k))
+    return hidden.unflatten(1, (a, k))
+
+
+class Look:
+    """Where the first head of a block head's layer looks: scores [B, slots, S] over the context, before the softmax.
+
+    It listens to the layer's attention; each thread hears its own passes only.
+    """
+
+    def __init__(self, attention: Attention) -> None:
+        self.attention, self.heard = attention, threading.local()
+        attention.register_forward_pre_hook(self._hear)
+
+    def _hear(self, module: nn.Module, args: tuple) -> None:
+        self.heard.args = args[:4]
+
+    def scores(self, context: int) -> Tensor:
+        """Of the last pass, whose first `context` keys are the context's."""
+        x, source, q_rope, k_rope = self.heard.args
+        attention, width = self.attention, self.attention.head_dim
+        q = attention.q_norm(F.linear(x, attention.q_proj.weight[:width]))
+        k = attention.k_norm(F.linear(source[:, :context], attention.k_proj.weight[:width]))
+        k_rope = tuple(part[..., :context, :] for part in k_rope)
+        q, k = (rotate(t[:, None], by)[:, 0] for t, by in ((q, q_rope), (k, k_rope)))
+        return q @ k.mT * width**-0.5
 
 
 def block_loss(
@@ -89,11 +136,13 @@ def block_loss(
     lm_head: nn.Module,
     recipe: HeadRecipe,
     rng: random.Random,
+    looks: Sequence[Look] = (),
 ) -> tuple[Tensor, float]:
     """(loss, top-1 accuracy at the first offset) of one batch of answers.
 
-    Cross-entropy with hard labels, weight decay^(offset − 1), the offset counted from the last known token (the root
-    or the last revealed one).
+    Cross-entropy, weight decay^(offset − 1), the offset counted from the last known token (the root or the last
+    revealed one). What is asked for is a mixture of the target's token and its distribution before that token. The
+    layers of `looks` are also pulled, by cross-entropy, to look where the target looked.
     """
     anchors = []
     for row in rows:
@@ -101,13 +150,21 @@ def block_loss(
         anchors.append(sorted(rng.sample(possible, min(recipe.anchors, len(possible)))) or [row.prompt])
     batch = BlockBatch(rows, head, anchors)
     shown = batch.reveal(rng, recipe.reveal)
-    logits = block_logits(head, batch, embed, lm_head)
+    hidden = block_hidden(head, batch, embed)
     used = batch.labels >= 0
     offset = torch.arange(recipe.block_size) - shown[..., None]
     weight = recipe.decay ** (offset[used] - 1).float()
-    loss = F.cross_entropy(logits[used], batch.labels[used], reduction="none")
-    first = (offset == 1) & used
-    accuracy = (logits[first].argmax(-1) == batch.labels[first]).float().mean().item()
+    found, labels = lm_head(hidden[used]), batch.labels[used]
+    with torch.no_grad():
+        wanted = recipe.soft * lm_head(batch.before[used]).softmax(-1)
+        wanted += (1 - recipe.soft) * F.one_hot(labels, wanted.shape[-1])
+    loss = F.cross_entropy(found, wanted, reduction="none")
+    for look in looks:
+        spread = look.scores(batch.states.shape[1]).unflatten(1, batch.slots.shape[1:])
+        seen = torch.arange(spread.shape[-1]) < batch.starts[..., None, None]
+        spread = spread.masked_fill(~seen, torch.finfo(spread.dtype).min)[used].log_softmax(-1)
+        loss = loss - recipe.guide_weight * (batch.looks[used] * spread).sum(-1)
+    accuracy = (found.argmax(-1) == labels)[offset[used] == 1].float().mean().item()
     return (loss * weight).sum() / weight.sum(), accuracy
 
 
@@ -115,14 +172,14 @@ def block_loss(
 def block_top1(
     head: BlockHead, rows: Sequence[Row], embed: nn.Embedding, lm_head: nn.Module
 ) -> tuple[list[float], float]:
-    """Held-out top-1 accuracy at each offset, and the mean accepted length of the greedy chain from every anchor."""
+    """Top-1 accuracy at each offset, and the mean accepted length of the greedy chain from every anchor."""
     size = head.config.block_size
     right, total, accepted = torch.zeros(size), torch.zeros(size), []
     for row in rows:
         anchors = [list(range(row.prompt, len(row.ids) - 1)) or [row.prompt]]
         batch = BlockBatch([row], head, anchors)
         used = batch.labels >= 0
-        hit = (block_logits(head, batch, embed, lm_head).argmax(-1) == batch.labels) & used
+        hit = (lm_head(block_hidden(head, batch, embed)).argmax(-1) == batch.labels) & used
         right += hit.sum((0, 1))
         total += used.sum((0, 1))
         accepted.append(hit[..., 1:].float().cumprod(-1).sum(-1).flatten())

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from glance.drafters.eagle3 import Eagle3Config, Eagle3Head, default_layer_ids
 from glance.target import EMBEDDINGS
-from glance.training.corpus import Answered, Row
+from glance.training.corpus import Answered
 from glance.training.head_recipe import HeadRecipe
+from glance.training.states import Row
 
 
 def build_eagle3_head(recipe: HeadRecipe, text_config, embed: nn.Embedding, corpus: Sequence[Answered]) -> Eagle3Head:
@@ -81,8 +82,10 @@ class Eagle3Batch:
         return self.rows + shift < self.ends[:, None]
 
 
-def eagle3_loss(head: Eagle3Head, rows: Sequence[Row], lm_head: nn.Module, recipe: HeadRecipe) -> tuple[Tensor, float]:
-    """(loss, top-1 accuracy of the first pass) of one batch of answers.
+def eagle3_loss(
+    head: Eagle3Head, rows: Sequence[Row], lm_head: nn.Module, recipe: HeadRecipe
+) -> tuple[Tensor, list[float]]:
+    """(loss, top-1 accuracy of each pass) of one batch of answers.
 
     Pass i starts at every row t of the window and predicts token t + 2 + i. It sees the true features of rows up to
     t and its own earlier passes. Soft cross-entropy against the target, restricted to the draft vocabulary; the
@@ -95,7 +98,7 @@ def eagle3_loss(head: Eagle3Head, rows: Sequence[Row], lm_head: nn.Module, recip
     hidden = batch.at(hidden, 0)
     past = (torch.arange(size) <= batch.rows[..., None])[:, None]  # [B, 1, R, S]
     own = torch.eye(window, dtype=torch.bool).expand(count, 1, -1, -1)
-    losses, weights, first = [], [], 0.0
+    losses, weights, top1 = [], [], []
     for step in range(recipe.passes):
         if step:
             past = torch.cat([past, own], -1)
@@ -110,6 +113,6 @@ def eagle3_loss(head: Eagle3Head, rows: Sequence[Row], lm_head: nn.Module, recip
         loss = -(probabilities * logits.log_softmax(-1)).sum(-1)
         losses.append(recipe.decay**step * (loss * reachable).sum() / reachable.sum().clamp_min(1))
         weights.append(recipe.decay**step)
-        if step == 0:
-            first = (logits.argmax(-1) == probabilities.argmax(-1)).float().mean().item()
-    return torch.stack(losses).sum() / sum(weights), first
+        right = (logits.argmax(-1) == probabilities.argmax(-1)) & reachable.bool()
+        top1.append(right.float().mean().item())
+    return torch.stack(losses).sum() / sum(weights), top1

@@ -12,11 +12,16 @@ class HeadRecipe:
 
     Args:
         kind: `glance` (block head, DFlash format) or `eagle3` (SpecForge format).
-        samples: answered samples in the corpus.
+        samples: samples drawn for the corpus; answers that do not end are left out.
         layers: decoder layers of a block head; an EAGLE-3 head has one.
         fused: target layers that a block head reads, chosen by DFlash's rule; EAGLE-3 reads three.
         decay: loss weight of offset j is decay^j (0.8 in the paper; EAGLE-3 weighs its passes alike).
         anchors: blocks trained in each answer at a time.
+        begin: layers of the target whose weights the layers of a block head begin as; empty for random ones.
+        pointing: layer of the target whose first head points at what is read (the last one that its training guided).
+        guided: layers of a block head whose first head learns to look where the target looked.
+        guide_weight: weight of that part of the loss.
+        soft: share of a block head's loss that asks for the target's own distribution; the rest asks for its token.
         reveal: share of blocks whose first slots carry true tokens; inference never reveals any.
         passes: length of EAGLE-3's training-time test.
         draft_vocabulary: tokens that EAGLE-3 can draft, the most frequent ones of the corpus.
@@ -45,6 +50,11 @@ class HeadRecipe:
     block_size: int = 16
     decay: float = 0.8
     anchors: int = 8
+    begin: tuple[int, ...] = ()
+    pointing: int | None = None
+    guided: tuple[int, ...] = ()
+    guide_weight: float = 0.3
+    soft: float = 0.5
     reveal: float = 0.5
     passes: int = 7
     draft_vocabulary: int = 320

@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,55 +18,61 @@ from tqdm import tqdm
 
 from glance.checkpoints import TargetParts, load_target
 from glance.drafters.block import BlockHead
+from glance.drafters.block import default_layer_ids as block_layer_ids
 from glance.drafters.eagle3 import Eagle3Head
+from glance.drafters.eagle3 import default_layer_ids as eagle3_layer_ids
 from glance.target import EMBEDDINGS
-from glance.training.corpus import Answered, Row, build_corpus, load_corpus, save_corpus, teacher_forced
-from glance.training.head_block import block_loss, block_top1, build_block_head
+from glance.training.corpus import Answered
+from glance.training.head_block import Look, block_loss, block_top1, build_block_head
 from glance.training.head_eagle3 import build_eagle3_head, eagle3_loss
 from glance.training.head_recipe import HeadRecipe
 from glance.training.muon import Muon
+from glance.training.shards import load_answers, load_states, make_shards, shards_of
+from glance.training.states import Reads, Row
 from glance.training.tokenizer import MASK
 
 _STATE = "state.pt"
 Loss = Callable[[list[Row], random.Random], tuple[Tensor, float]]
 
 
-def corpus_of(recipe: HeadRecipe, parts: TargetParts, file: Path, split: str, count: int) -> list[Answered]:
-    """The corpus in `file`, made first where there is none."""
-    if not file.exists():
-        save_corpus(build_corpus(parts, recipe.families, count, recipe.seed, split, quiet=False), file)
-    return load_corpus(file)
-
-
 def build_head(recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered]) -> BlockHead | Eagle3Head:
     """An untrained head of the recipe's kind."""
     torch.manual_seed(recipe.seed)
-    text = parts.model.config.text_config
+    stack = parts.model.model.language_model
     if recipe.kind == "glance":
-        return build_block_head(recipe, text, parts.tokenizer.convert_tokens_to_ids(MASK))
-    return build_eagle3_head(recipe, text, parts.model.get_input_embeddings(), corpus)
+        head = build_block_head(recipe, stack, parts.tokenizer.convert_tokens_to_ids(MASK))
+    else:
+        head = build_eagle3_head(recipe, stack.config, parts.model.get_input_embeddings(), corpus)
+    return head.to(parts.model.device)
 
 
 def loss_of(recipe: HeadRecipe, parts: TargetParts, head: BlockHead | Eagle3Head) -> Loss:
     """The head's loss as a function of some answers."""
     embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
     if recipe.kind == "glance":
-        return lambda rows, rng: block_loss(head, rows, embed, lm_head, recipe, rng)
-    return lambda rows, rng: eagle3_loss(head, rows, lm_head, recipe)
+        looks = [Look(head.layers[i].self_attn) for i in recipe.guided]
+        return lambda rows, rng: block_loss(head, rows, embed, lm_head, recipe, rng, looks)
+
+    def eagle3(rows: list[Row], rng: random.Random) -> tuple[Tensor, float]:
+        loss, top1 = eagle3_loss(head, rows, lm_head, recipe)
+        return loss, top1[0]
+
+    return eagle3
 
 
 class HeadTrainer:
-    """Optimizes a head over epochs of the corpus, cosine rate after a warm-up."""
+    """Optimizes a head over epochs of the corpus, cosine rate after a warm-up. `workers` threads share each batch."""
 
-    def __init__(self, recipe: HeadRecipe, head: nn.Module, loss: Loss, rows: list[Row]) -> None:
-        self.recipe, self.head, self.loss, self.rows = recipe, head, loss, rows
+    def __init__(self, recipe: HeadRecipe, head: nn.Module, loss: Loss, rows: list[Row], workers: int = 1) -> None:
+        self.recipe, self.head, self.loss, self.rows, self.workers = recipe, head, loss, rows, workers
+        self.threads, self.device = ThreadPoolExecutor(workers), next(head.parameters()).device
         self.steps = recipe.epochs * math.ceil(len(rows) / recipe.batch)
         self.done = 0
         learnt = [(name, p) for name, p in head.named_parameters() if p.requires_grad]
         matrices = [p for name, p in learnt if p.ndim == 2 and "lm_head" not in name]
         others = [p for name, p in learnt if p.ndim != 2 or "lm_head" in name]
         self.optimizers = (
-            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay),
+            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay, threads=self.threads),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay),
         )
 
@@ -76,7 +83,7 @@ class HeadTrainer:
             return (self.done + 1) / warm
         return 0.5 * (1 + math.cos(math.pi * (self.done - warm) / max(1, self.steps - warm)))
 
-    def batches(self) -> Iterator[tuple[list[Row], random.Random]]:
+    def batches(self) -> Iterator[list[Row]]:
         """What is left of the run. Rows of one batch are of like length."""
         per_epoch = math.ceil(len(self.rows) / self.recipe.batch)
         while self.done < self.steps:
@@ -86,20 +93,30 @@ class HeadTrainer:
             chunks = [order[i : i + self.recipe.batch] for i in range(0, len(order), self.recipe.batch)]
             rng.shuffle(chunks)
             for chunk in chunks[step:]:
-                yield [self.rows[i] for i in chunk], random.Random(f"{self.recipe.seed}/{self.done}")
+                yield [self.rows[i] for i in chunk]
 
-    def step(self, rows: list[Row], rng: random.Random) -> tuple[float, float]:
+    def _backward(self, rows: list[Row], rng: random.Random, share: float) -> tuple[float, float]:
+        """Add one worker's share of the gradient."""
+        with self.device:  # where tensors without a place are made
+            loss, accuracy = self.loss(rows, rng)
+        (share * loss).backward()
+        return loss.item(), accuracy
+
+    def step(self, rows: list[Row]) -> tuple[float, float]:
+        """One optimizer step: (loss, top-1 accuracy at the first offset)."""
         factor = self.rate()
         for optimizer, rate in zip(self.optimizers, (self.recipe.muon_rate, self.recipe.adam_rate), strict=True):
             optimizer.param_groups[0]["lr"] = rate * factor
-        loss, accuracy = self.loss(rows, rng)
-        loss.backward()
+        parts = [rows[i :: self.workers] for i in range(min(self.workers, len(rows)))]
+        rngs = [random.Random(f"{self.recipe.seed}/{self.done}/{i}") for i in range(len(parts))]
+        shares = [len(part) / len(rows) for part in parts]
+        found = torch.tensor(list(self.threads.map(self._backward, parts, rngs, shares)))
         nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
         self.done += 1
-        return loss.item(), accuracy
+        return tuple(found.nanmean(0).tolist())
 
     def save(self, folder: Path) -> None:
         state = {
@@ -111,17 +128,17 @@ class HeadTrainer:
         (folder / "state.tmp").replace(folder / _STATE)
 
     def load(self, folder: Path) -> None:
-        state = torch.load(folder / _STATE, weights_only=True)
+        state = torch.load(folder / _STATE, map_location=self.device, weights_only=True)
         self.head.load_state_dict(state["head"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.done = state["done"]
 
 
-def layers_read(recipe: HeadRecipe, head: BlockHead | Eagle3Head) -> list[int]:
-    """Target layers whose states the head needs."""
-    layers = list(head.config.target_layer_ids)
-    return [*layers, EMBEDDINGS] if recipe.kind == "eagle3" else layers
+def reads_of(recipe: HeadRecipe, depth: int) -> Reads:
+    """What heads of both kinds read of a target of `depth` layers, so that one set of states serves both."""
+    layers = {EMBEDDINGS, *block_layer_ids(depth, recipe.fused), *eagle3_layer_ids(depth)}
+    return Reads(tuple(sorted(layers)), recipe.pointing)
 
 
 def train_head(
@@ -129,6 +146,8 @@ def train_head(
     target: Path,
     out: Path,
     corpus: Path | None = None,
+    workers: int = 1,
+    device: str = "cpu",
     save_every: int = 200,
     log_every: int = 20,
     quiet: bool = False,
@@ -136,22 +155,25 @@ def train_head(
     """Train a head for the target in folder `target`, or go on with the run in `out`.
 
     Args:
-        out: folder of the run: `state.pt`, `curve.csv`, `recipe.json`, and the finished `head/`.
-        corpus: folder of the answered samples, made where missing; share it between heads that are compared.
+        out: folder of the run: `state.pt`, `curve.csv`, `recipe.json`, `held-out.json` and the finished `head/`.
+        corpus: folder of the answers and the target's states, made where missing; share it between heads that are
+            compared.
+        workers: processes that make the corpus, and threads that share each batch. With one thread of arithmetic each
+            (OMP_NUM_THREADS=1) they wait for one another least. A GPU takes each batch whole.
 
     Returns:
         The folder of the finished head.
     """
     out.mkdir(parents=True, exist_ok=True)
-    corpus = corpus or out
-    corpus.mkdir(parents=True, exist_ok=True)
-    parts = load_target(target)
-    answered = corpus_of(recipe, parts, corpus / "train.jsonl", "train", recipe.samples)
-    held_out = corpus_of(recipe, parts, corpus / "validation.jsonl", "validation", recipe.held_out)
-    head = build_head(recipe, parts, answered)
-    layers = layers_read(recipe, head)
-    rows = teacher_forced(parts, answered, layers, quiet=quiet)
-    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
+    parts = load_target(target, device=device)
+    reads = reads_of(recipe, parts.model.config.text_config.num_hidden_layers)
+    sources = {"train": recipe.samples, "validation": recipe.held_out}
+    shards = {split: shards_of(recipe.families, recipe.seed, split, count) for split, count in sources.items()}
+    folder = corpus or out
+    make_shards(target, [*shards["validation"], *shards["train"]], folder, reads, workers, device, quiet)
+    rows, held_out = load_states(shards["train"], folder), load_states(shards["validation"], folder)
+    head = build_head(recipe, parts, load_answers(shards["train"], folder))
+    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows, workers if device == "cpu" else 1)
     if (out / _STATE).exists():
         trainer.load(out)
     else:
@@ -160,7 +182,7 @@ def train_head(
     recent: list[tuple[float, float]] = []
     bar = tqdm(trainer.batches(), recipe.name, trainer.steps, initial=trainer.done, disable=quiet, mininterval=5)
     for batch in bar:
-        recent.append(trainer.step(*batch))
+        recent.append(trainer.step(batch))
         if trainer.done % log_every == 0 or trainer.done == trainer.steps:
             loss, accuracy = torch.tensor(recent).nanmean(0).tolist()
             with (out / "curve.csv").open("a", newline="") as file:
@@ -171,22 +193,22 @@ def train_head(
             trainer.save(out)
     trainer.save(out)
     save_head(recipe, head, parts, out / "head")
-    (out / "held-out.json").write_text(json.dumps(_held_out(recipe, head, parts, held_out, layers), indent=1))
+    seen = random.Random(0).sample(rows, min(len(rows), len(held_out)))
+    with trainer.device:
+        found = {name: figures(recipe, head, parts, some) for name, some in (("held_out", held_out), ("train", seen))}
+    (out / "held-out.json").write_text(json.dumps(found, indent=1))
     return out / "head"
 
 
-def _held_out(
-    recipe: HeadRecipe, head: nn.Module, parts: TargetParts, answered: list[Answered], layers: list[int]
-) -> dict[str, object]:
-    """Figures on answers that training never saw."""
-    rows = teacher_forced(parts, answered, layers)
+@torch.no_grad()
+def figures(recipe: HeadRecipe, head: nn.Module, parts: TargetParts, rows: list[Row]) -> dict[str, object]:
+    """Top-1 accuracy at each offset (EAGLE-3: in each pass of the training-time test), on some answers."""
+    embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
     if recipe.kind == "glance":
-        embed, lm_head = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
         top1, accepted = block_top1(head, rows, embed, lm_head)
         return {"top1": top1, "chain_accepted": accepted}
-    with torch.no_grad():
-        loss, first = eagle3_loss(head, rows, parts.model.get_output_embeddings(), recipe)
-    return {"loss": loss.item(), "top1": [first]}
+    found = [eagle3_loss(head, rows[i : i + recipe.batch], lm_head, recipe) for i in range(0, len(rows), recipe.batch)]
+    return {"top1": torch.tensor([top1 for _, top1 in found]).nanmean(0).tolist()}
 
 
 def save_head(recipe: HeadRecipe, head: BlockHead | Eagle3Head, parts: TargetParts, folder: Path) -> None:
@@ -235,7 +257,7 @@ def save_head(recipe: HeadRecipe, head: BlockHead | Eagle3Head, parts: TargetPar
         }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     tensors = {
-        name: t.detach().to(torch.bfloat16).contiguous() if t.is_floating_point() else t
+        name: t.detach().cpu().to(torch.bfloat16).contiguous() if t.is_floating_point() else t.cpu()
         for name, t in head.state_dict().items()
         if name != "embed_tokens.weight"  # the target's own
     }

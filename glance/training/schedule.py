@@ -63,8 +63,13 @@ class Schedule:
 
     @property
     def level(self) -> float:
+        return self.level_at(self.progress.step)
+
+    def level_at(self, step: int) -> float:
+        """The level that a later step of this stage has; by the clock nobody knows, and it is the present one."""
         first, last = self.stage.level
-        return first + (last - first) * min(1.0, self.progress.fraction / self.stage.grown)
+        through = step / self.stage.steps if self._steps_per_second is None else self.progress.fraction
+        return first + (last - first) * min(1.0, through / self.stage.grown)
 
     @property
     def rate(self) -> float:

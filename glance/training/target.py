@@ -15,7 +15,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3VLForCondi
 from glance.synth import Sample
 from glance.training.architecture import build_image_processor, build_target, save_target
 from glance.training.batch import Batch, Encoder, draw_pool
-from glance.training.dense import DenseHead, dense_labels
+from glance.training.dense import DenseHead, DenseLabels, dense_labels
+from glance.training.feed import Fed, Feed
 from glance.training.forward import TargetForward
 from glance.training.guided import guided_loss
 from glance.training.muon import Muon
@@ -67,16 +68,22 @@ class TargetTrainer:
         tokenizer: PreTrainedTokenizerBase,
         minutes: float | None = None,
         workers: int = 1,
+        device: str = "cpu",
     ) -> None:
-        self.recipe, self.tokenizer, self.workers = recipe, tokenizer, workers
-        self.threads = ThreadPoolExecutor(workers)
+        self.recipe, self.tokenizer, self.device = recipe, tokenizer, torch.device(device)
+        on_cpu = self.device.type == "cpu"
+        self.workers = workers if on_cpu else 1  # a GPU takes a batch whole, from processes that draw ahead
+        self.feed = None if on_cpu else Feed(recipe, tokenizer, workers, POOL)
+        self.threads = ThreadPoolExecutor(self.workers)
         self.processor = build_image_processor(recipe.shape)
         self.model = build_target(recipe.shape, tokenizer, recipe.seed).train()
         self.dense = nn.ModuleList(DenseHead(recipe.shape.hidden) for _ in range(1 + len(recipe.shape.deepstack)))
+        self.model.to(self.device)
+        self.dense.to(self.device)
         self.encoder = Encoder(tokenizer, self.processor, recipe.shape)
         self.run_layers = TargetForward(self.model, recipe.compile)
         self.schedule = Schedule(recipe.stages, minutes)
-        self.pool: list[list[Sample]] = []
+        self.pool: list[list[Sample]] | list[Fed] = []
         self._make_optimizers()
 
     def _make_optimizers(self) -> None:
@@ -92,25 +99,31 @@ class TargetTrainer:
 
     # ---- one step -------------------------------------------------------------------------------------------------
 
-    def next_samples(self) -> list[Sample]:
+    def next_samples(self) -> list[Sample] | Fed:
         progress, recipe = self.schedule.progress, self.recipe
-        if not self.pool or progress.step % POOL == 0:
+        if self.feed and (not self.pool or progress.step % POOL == 0):
+            self.pool = self.feed.pool(progress.stage, progress.step // POOL, self.schedule.level_at)
+        elif not self.pool or progress.step % POOL == 0:
             seed = f"{recipe.seed}/{progress.stage}/{progress.step // POOL}"
             self.pool = draw_pool(recipe.families, recipe.batch, POOL, seed, "train", self.schedule.level)
         return self.pool[progress.step % POOL]
 
-    def backward(self, samples: list[Sample]) -> StepResult:
+    def backward(self, drawn: list[Sample] | Fed) -> StepResult:
         """Add one worker's share of the gradient."""
-        loss, result = self.losses(self.encoder(samples))
+        if isinstance(drawn, list):
+            batch = self.encoder(drawn)
+            drawn = batch, dense_labels(batch.samples, batch.pixels, self.recipe.shape)
+        batch, labels = (part.to(self.device) for part in drawn)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            loss, result = self.losses(batch, labels)
         (loss / self.workers).backward()
         return result
 
-    def losses(self, batch: Batch) -> tuple[Tensor, StepResult]:
-        stage, loss, found = self.schedule.stage, torch.zeros(()), {}
+    def losses(self, batch: Batch, labels: DenseLabels) -> tuple[Tensor, StepResult]:
+        stage, loss, found = self.schedule.stage, torch.zeros((), device=batch.ids.device), {}
         with torch.set_grad_enabled(stage.vision):
             features, deep = self.run_layers.see(batch.pixels, batch.grid)
         if stage.dense_weight:
-            labels = dense_labels(batch.samples, batch.pixels, self.recipe.shape)
             weights = (1.0, *(0.3 for _ in deep))
             for weight, head, stream in zip(weights, self.dense, (features, *deep), strict=True):
                 part, accuracy = head(stream.flatten(0, 1), labels)
@@ -144,15 +157,21 @@ class TargetTrainer:
         warm = min(1.0, (schedule.progress.total_steps + 1) / recipe.warmup)
         for optimizer, rate in zip(self.optimizers, (recipe.muon_rate, recipe.adam_rate), strict=True):
             optimizer.param_groups[0]["lr"] = rate * warm * schedule.rate
-        samples = self.next_samples()
-        share = -(-len(samples) // self.workers)
-        parts = [samples[i : i + share] for i in range(0, len(samples), share)]
+        drawn = self.next_samples()
+        share = -(-recipe.batch // self.workers)
+        parts = [drawn[i : i + share] for i in range(0, recipe.batch, share)] if isinstance(drawn, list) else [drawn]
         result = mean_result(list(self.threads.map(self.backward, parts)))
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.dense.parameters()], recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
         return result, schedule.advance()
+
+    def close(self) -> None:
+        """End the threads and processes."""
+        self.threads.shutdown()
+        if self.feed:
+            self.feed.close()
 
     # ---- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -173,7 +192,7 @@ class TargetTrainer:
         self.model.load_state_dict(earlier.state_dict())
 
     def load(self, folder: Path) -> None:
-        state = torch.load(folder / _STATE, weights_only=True)
+        state = torch.load(folder / _STATE, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
         self.dense.load_state_dict(state["dense"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -190,26 +209,30 @@ def train_target(
     log_every: int = 20,
     quiet: bool = False,
     start_from: Path | None = None,
+    device: str = "cpu",
 ) -> Path:
     """Train, or go on with the run that `out` holds, and save the target in `out/target`.
 
     Args:
         out: folder of the run: `state.pt` (to resume), `curve.csv`, `recipe.json`, and the finished `target/`.
         minutes: fit the run to this much time instead of the recipe's steps.
-        workers: threads that share each batch. With one thread of arithmetic each (OMP_NUM_THREADS=1) they wait for
-            one another once a step instead of at every product, which matters on a machine with other work.
+        workers: threads that share each batch; on a GPU, processes that draw batches ahead. With one thread of
+            arithmetic each (OMP_NUM_THREADS=1) threads wait for one another once a step instead of at every product,
+            which matters on a machine with other work.
         start_from: folder of a finished target whose tokenizer and weights a new run begins with. Optimizers and
             throw-away layers begin afresh.
+        device: `cpu`, in float32, or `cuda`, with products in bfloat16.
 
     Returns:
         The folder of the finished target.
     """
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "tokenizer").exists():
-        tokenizer = AutoTokenizer.from_pretrained(start_from) if start_from else build_tokenizer(recipe.shape.vocabulary)
+        kept = AutoTokenizer.from_pretrained(start_from) if start_from else None
+        tokenizer = kept or build_tokenizer(recipe.shape.vocabulary)
         tokenizer.save_pretrained(out / "tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
-    trainer = TargetTrainer(recipe, tokenizer, minutes, workers)
+    trainer = TargetTrainer(recipe, tokenizer, minutes, workers, device)
     schedule, curve = trainer.schedule, out / "curve.csv"
     if (out / _STATE).exists():
         trainer.load(out)
@@ -237,7 +260,8 @@ def train_target(
         if progress.total_steps % save_every == 0 or ended:
             trainer.save(out)
     bar.close()
-    save_target(trainer.model, tokenizer, trainer.processor, out / "target")
+    trainer.close()
+    save_target(trainer.model.cpu(), tokenizer, trainer.processor, out / "target")
     return out / "target"
 
 

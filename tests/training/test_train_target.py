@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 
+import pytest
 import torch
 
 from glance.checkpoints import load_target
 from glance.training import target as module
+from glance.training.dense import dense_labels
+from glance.training.feed import Feed
+from glance.training.recipe import Stage
 from glance.training.target import TargetTrainer, train_target
 
 from .tiny import RECIPE
@@ -54,3 +59,39 @@ def test_a_frozen_vision_tower_does_not_move(tokenizer):
     trainer.step()
     assert trainer.schedule.stage.name == "text"
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.model.visual.parameters(), strict=True))
+
+
+def test_a_run_can_begin_with_a_finished_target(tokenizer, monkeypatch, tmp_path):
+    """Its tokenizer is taken over, and its weights: at rate zero the new run ends with the old one's."""
+    monkeypatch.setattr(module, "build_tokenizer", lambda vocabulary: tokenizer)
+    still = dataclasses.replace(RECIPE, seed=1, stages=(Stage("joint", 1, vision=True, text=True, rate=(0.0, 0.0)),))
+    earlier = train_target(RECIPE, tmp_path / "one", quiet=True)
+    monkeypatch.delattr(module, "build_tokenizer")
+    later = train_target(still, tmp_path / "two", quiet=True, start_from=earlier)
+    one, two = (load_target(folder) for folder in (earlier, later))
+    assert one.tokenizer.get_vocab() == two.tokenizer.get_vocab()
+    for name, weight in one.model.state_dict().items():
+        assert torch.equal(weight, two.model.state_dict()[name]), name
+
+
+def test_processes_feed_the_batches_that_one_would_draw(tokenizer):
+    plain, fed = (TargetTrainer(RECIPE, tokenizer) for _ in range(2))
+    fed.feed = Feed(RECIPE, tokenizer, processes=2, count=module.POOL)
+    while not plain.schedule.done:
+        assert plain.step()[1] == fed.step()[1]
+    fed.close()
+    for name, weight in plain.model.state_dict().items():
+        assert torch.equal(weight, fed.model.state_dict()[name]), name
+
+
+def test_mixed_precision_runs_through_all_losses(tokenizer):
+    """What a GPU computes in bfloat16 has no clash of dtypes and stays near float32."""
+    trainer = TargetTrainer(RECIPE, tokenizer)
+    trainer.schedule.progress.stage = 2
+    batch = trainer.encoder(trainer.next_samples())
+    labels = dense_labels(batch.samples, batch.pixels, RECIPE.shape)
+    exact, _ = trainer.losses(batch, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed, _ = trainer.losses(batch, labels)
+    mixed.backward()
+    assert mixed.item() == pytest.approx(exact.item(), rel=0.05)

@@ -1,6 +1,7 @@
 """The EAGLE-3 head of glance-mini: corpus, batch and epochs of the block head."""
 
-from glance.training.head_recipe import HeadRecipe
-from glance.training.recipes.mini_target import RECIPE as TARGET
+from dataclasses import replace
 
-RECIPE = HeadRecipe(name="mini-eagle3", kind="eagle3", families=TARGET.families)
+from glance.training.recipes.mini_glance import RECIPE as GLANCE
+
+RECIPE = replace(GLANCE, name="mini-eagle3", kind="eagle3")

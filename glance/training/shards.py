@@ -1,0 +1,124 @@
+"""The corpus on disk: shards of answers and of the target's states, made where missing, by several processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+
+from tqdm import tqdm
+
+from glance.checkpoints import TargetParts, load_target
+from glance.errors import BadInput
+from glance.synth.vocabulary import Split
+from glance.training.corpus import Answered, build_corpus, load_corpus, save_corpus
+from glance.training.states import Reads, Row, load_rows, save_rows, teacher_forced
+
+Job = tuple[Path, str, "Shard", Path, Reads]  # target, device, which samples, where, what of the target
+_ANSWERS, _STATES = ".jsonl", ".pt"
+SIZE = 768  # samples a shard: enough that images of one size fill batches
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Samples `start` … `stop` − 1 of a corpus; what they are depends on the seed and `start` alone."""
+
+    families: dict[str, float]
+    seed: int
+    split: Split
+    start: int
+    stop: int
+
+    def file(self, folder: Path, kind: str) -> Path:
+        return folder / f"{self.split}-{self.start:06d}-{self.stop:06d}{kind}"
+
+
+def shards_of(families: dict[str, float], seed: int, split: Split, count: int, size: int = SIZE) -> list[Shard]:
+    """A corpus of `count` samples in shards."""
+    return [Shard(families, seed, split, start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def make_shards(
+    target: Path,
+    shards: Sequence[Shard],
+    folder: Path,
+    reads: Reads,
+    workers: int = 1,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> None:
+    """Make the answers, and the target's states over them, that `folder` lacks, in `workers` processes.
+
+    The result does not depend on their number. A process a core with one thread of arithmetic each
+    (OMP_NUM_THREADS=1) is the fastest.
+
+    Raises:
+        BadInput: the folder holds the corpus of another target or of other families.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _check(target, shards[0], folder)
+    for name, make, kind in (("answers", _make_answers, _ANSWERS), ("states", _make_states, _STATES)):
+        missing = [shard for shard in shards if not shard.file(folder, kind).exists()]
+        total, left = (sum(shard.stop - shard.start for shard in some) for some in (shards, missing))
+        with tqdm(total=total, initial=total - left, desc=name, disable=quiet, mininterval=5) as bar:
+            for shard in _each(make, [(target, device, shard, folder, reads) for shard in missing], workers):
+                bar.update(shard.stop - shard.start)
+
+
+def load_answers(shards: Sequence[Shard], folder: Path) -> list[Answered]:
+    """The answers of all shards, in order."""
+    return [answered for shard in shards for answered in load_corpus(shard.file(folder, _ANSWERS))]
+
+
+def load_states(shards: Sequence[Shard], folder: Path) -> list[Row]:
+    """The target's states over all answers, in order."""
+    return [row for shard in shards for row in load_rows(shard.file(folder, _STATES))]
+
+
+def _check(target: Path, shard: Shard, folder: Path) -> None:
+    """Answers belong to one target, families and seed: note them, or refuse."""
+    weights = hashlib.sha256()
+    for file in sorted(Path(target).glob("*.safetensors")):
+        weights.update(file.read_bytes())
+    about = {"target": weights.hexdigest(), "families": shard.families, "seed": shard.seed}
+    note = folder / "corpus.json"
+    if not note.exists():
+        note.write_text(json.dumps(about, indent=1))
+    elif json.loads(note.read_text()) != about:
+        raise BadInput(f"The folder {folder} holds answers of another target or recipe; choose another folder.")
+
+
+@lru_cache(maxsize=1)
+def _parts(target: Path, device: str) -> TargetParts:
+    return load_target(target, device=device)
+
+
+def _make_answers(job: Job) -> Shard:
+    target, device, shard, folder, _ = job
+    drawn = build_corpus(
+        _parts(target, device), shard.families, shard.stop - shard.start, f"{shard.seed}/{shard.start}", shard.split
+    )
+    save_corpus(drawn, shard.file(folder, _ANSWERS))
+    return shard
+
+
+def _make_states(job: Job) -> Shard:
+    target, device, shard, folder, reads = job
+    rows = teacher_forced(_parts(target, device), load_corpus(shard.file(folder, _ANSWERS)), reads)
+    save_rows(rows, shard.file(folder, _STATES))
+    return shard
+
+
+def _each(make: Callable[[Job], Shard], jobs: Sequence[Job], workers: int) -> Iterator[Shard]:
+    """Shards as they are finished; one worker means this process."""
+    if workers == 1 or len(jobs) < 2:
+        yield from map(make, jobs)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for job in as_completed([pool.submit(make, job) for job in jobs]):
+            yield job.result()
