@@ -13,6 +13,7 @@ from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.engine import Decoding, Drafter, Settings
 from glance.examples import shipped
+from glance.lab.acceptance import Blind
 from glance.prompt import Prompt
 from glance.race import race
 from glance.synth import FAMILIES, sample
@@ -81,11 +82,6 @@ def test_the_block_head_lives_on_the_targets_states(family):
     """With zeroed states its accepted length falls: it reads the image through them. Slot 0 matters as well."""
     prompts = held_out(family, "documents", 6)
     head = family.block_head
-
-    class Blind(BlockDrafter):
-        def commit(self, accepted):
-            super().commit(accepted)
-            self.fresh[-1] = torch.zeros_like(self.fresh[-1])
 
     make = lambda cls: lambda: cls(head, family.target.embed_tokens, family.target.lm_head)  # noqa: E731
     seeing, blind = tau(family, prompts, make(BlockDrafter)), tau(family, prompts, make(Blind))

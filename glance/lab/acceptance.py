@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import torch
 
-from ..engine import Decoding, Settings
+from ..drafters.block import BlockDrafter
+from ..engine import Decoding, Drafter, Settings, Step
 from ..presets import Family
 from ..synth import FAMILIES, sample
 from ..trace import Round
@@ -17,7 +20,10 @@ FIRST_SEED = 5000  # of the test split; the shipped examples and the tests use s
 
 @dataclass(frozen=True)
 class Acceptance:
-    """τ of one lane on one task family: pooled over the rounds, with a 95 % interval over prompts."""
+    """τ of one lane on one task family: pooled over the rounds, with a 95 % interval over prompts.
+
+    `entropy` is the mean of the target's next-token entropy at the roots of these rounds, nats.
+    """
 
     family: str
     lane: str
@@ -26,6 +32,23 @@ class Acceptance:
     tau: float
     low: float
     high: float
+    entropy: float
+
+
+class Blind(BlockDrafter):
+    """A block head with zeros for the target's states: what it drafts without seeing image, question and answer."""
+
+    def commit(self, accepted: Step) -> None:
+        nothing = {layer: torch.zeros_like(state) for layer, state in accepted.states.items()}
+        super().commit(replace(accepted, states=nothing))
+
+
+def makers(family: Family, lanes: Sequence[str]) -> dict[str, Callable[[], Drafter]]:
+    """Lane → how to make its drafter; besides the family's own lanes there is `blind`."""
+    own = {lane: partial(family.drafter, lane) for lane in lanes if lane != "blind"}
+    if "blind" in lanes:
+        own["blind"] = partial(Blind, family.block_head, family.target.embed_tokens, family.target.lm_head)
+    return own
 
 
 def pooled_tau(runs: Sequence[Sequence[Round]]) -> float:
@@ -49,8 +72,9 @@ def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Setti
     for kind in FAMILIES:
         drawn = [sample(kind, FIRST_SEED + i, split="test") for i in range(count)]
         prefills = [family.target.prefill(family.prompt(d.image, d.question)) for d in drawn]
-        for lane in lanes:
-            runs = [list(Decoding(family.target, p, family.drafter(lane), settings, stop)) for p in prefills]
+        for lane, make in makers(family, lanes).items():
+            runs = [list(Decoding(family.target, p, make(), settings, stop)) for p in prefills]
             runs = [run for run in runs if run]  # an answer of one token needs no round
             low, high = interval(runs)
-            yield Acceptance(kind, lane, len(runs), sum(map(len, runs)), pooled_tau(runs), low, high)
+            entropy = float(np.mean([r.entropy for run in runs for r in run]))
+            yield Acceptance(kind, lane, len(runs), sum(map(len, runs)), pooled_tau(runs), low, high, entropy)

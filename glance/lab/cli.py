@@ -49,6 +49,7 @@ def acceptance(
     preset: Preset = "mini",
     prompts: Prompts = 20,
     budget: Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")] = 31,
+    blind: Annotated[bool, typer.Option("--blind", help="Also the block head with zeros for states.")] = False,
     json_file: Json = None,
 ) -> None:
     """τ of each drafter, by task family, with a 95 % interval over prompts."""
@@ -58,10 +59,12 @@ def acceptance(
     from . import acceptance as suite
 
     family, settings = load(preset), Settings(max_new_tokens=160, budget=budget)
-    table = Table("Family", "Lane", "Prompts", "Rounds", "τ", "95 % interval")
-    rows = list(suite.acceptance(family, prompts, ("eagle3", "glance"), settings))
+    table = Table("Family", "Lane", "Prompts", "Rounds", "τ", "95 % interval", "Entropy (nats)")
+    lanes = ("eagle3", "glance", "blind") if blind else ("eagle3", "glance")
+    rows = list(suite.acceptance(family, prompts, lanes, settings))
     for r in rows:
-        table.add_row(r.family, r.lane, str(r.prompts), str(r.rounds), f"{r.tau:.2f}", f"{r.low:.2f} to {r.high:.2f}")
+        interval = f"{r.low:.2f} to {r.high:.2f}"
+        table.add_row(r.family, r.lane, str(r.prompts), str(r.rounds), f"{r.tau:.2f}", interval, f"{r.entropy:.2f}")
     console.print(table)
     figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
     _keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
