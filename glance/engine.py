@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -48,25 +49,50 @@ class Step:
         start: sequence index of the first row.
         states: layer id -> [rows, H], the captured states of these rows.
         root: the token that follows the last row: emitted, but without states yet.
+        positions: int64 [3, rows], the rows' positions on the axes of M-RoPE.
     """
 
     tokens: torch.Tensor
     start: int
     states: Mapping[int, torch.Tensor]
     root: int
+    positions: torch.Tensor
+
+
+Top = tuple[tuple[int, ...], tuple[float, ...]]  # token ids and their natural-log probabilities, best first
+
+
+def likeliest(log_p: torch.Tensor, count: int = 5) -> Top:
+    """The likeliest tokens of log-probabilities [V]; ties go to the lower id."""
+    values, ids = (part.tolist() for part in log_p.topk(min(count, len(log_p))))
+    best = sorted((-value, i) for value, i in zip(values, ids, strict=True) if math.isfinite(value))
+    return tuple(i for _, i in best), tuple(-value for value, _ in best)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposal: the tree, the sequential passes it cost, and the milliseconds spent on building the tree."""
+    """A proposal.
+
+    Args:
+        tree: the candidates.
+        passes: the sequential passes it cost.
+        build_ms: milliseconds spent on building the tree.
+        top: gives the drafter's likeliest tokens after the root; asked for after the clock has stopped.
+    """
 
     tree: CandidateTree
     passes: int
     build_ms: float = 0.0
+    top: Callable[[], Top] = lambda: ((), ())
 
 
 class Drafter(Protocol):
-    """What the loop asks of a drafter. One object serves one request."""
+    """What the loop asks of a drafter. One object serves one request.
+
+    `horizon` is how many tokens a round can accept at most: the depth of its deepest tree.
+    """
+
+    horizon: int
 
     def begin(self, prefill: Step, capacity: int) -> None:
         """A fresh request of at most `capacity` rows in all."""
@@ -139,7 +165,7 @@ class Decoding:
         capacity = prompt.length + settings.max_new_tokens + settings.budget + 1
         cache = self.prefill.cache.fork(capacity)
         start = clock(device)
-        self.drafter.begin(Step(prompt.ids[0], 0, self.prefill.states, root), capacity)
+        self.drafter.begin(Step(prompt.ids[0], 0, self.prefill.states, root, prompt.positions[:, 0]), capacity)
         self.begin_ms = clock(device) - start
         index = 0
         while not self.reason:
@@ -148,7 +174,8 @@ class Decoding:
             draft = self.drafter.propose(settings.budget)
             drafted = clock(device)
             seen = self.target.verify(cache, root, draft.tree, prompt)
-            accepted, bonus, deferred = self._walk(cache, root, draft.tree, seen, chooser)
+            accepted, bonus, again = self._walk(cache, root, draft.tree, seen, chooser)
+            deferred = again is not None
             verified = clock(device)
             path = [draft.tree.tokens[i] for i in accepted]
             count, self.reason = self.stop.cut(self.answer, [*path, bonus])
@@ -164,13 +191,13 @@ class Decoding:
                 index=index,
                 root=root,
                 position=position,
-                tree=draft.tree,
+                draft=draft,
                 logits=seen.logits,
+                again=again if count > len(path) else None,
                 accepted=accepted,
                 bonus=bonus if count > len(accepted) else None,
                 emitted=emitted,
                 deferred=deferred,
-                draft_passes=draft.passes,
                 ms={
                     "draft": drafted - started - draft.build_ms,
                     "build": draft.build_ms,
@@ -183,23 +210,23 @@ class Decoding:
 
     def _walk(
         self, cache: TreeCache, root: int, tree: CandidateTree, seen: Verified, chooser: _Chooser
-    ) -> tuple[list[int], int, bool]:
-        """The accepted nodes, the target's own token after them, and whether the tie gate spoke.
+    ) -> tuple[list[int], int, torch.Tensor | None]:
+        """The accepted nodes, the target's own token after them, and the logits [V] that the tie gate asked for.
 
-        Where it does, the cache is compacted up to the row in doubt, and the row is run again by itself.
+        Where it speaks, the cache is compacted up to the row in doubt, and the row is run again by itself.
         """
         choose = chooser.all(seen.logits)
         if not (self.settings.tie_threshold > 0 and len(tree)):
-            return *tree.walk(choose), False
+            return *tree.walk(choose), None
         top = seen.logits.topk(2).values
         sure = (top[:, 0] - top[:, 1] >= self.settings.tie_threshold).tolist()
         accepted, bonus = tree.walk(lambda row: choose(row) if sure[row] else None)
         if bonus is not None:
-            return accepted, bonus, False
+            return accepted, bonus, None
         path = [root, *(tree.tokens[i] for i in accepted)]
         cache.commit([0, *(i + 1 for i in accepted)][:-1])
         again = self.target.verify(cache, path[-1], CandidateTree(), self.prefill.prompt)
-        return accepted, chooser.all(again.logits)(0), True
+        return accepted, chooser.all(again.logits)(0), again.logits[0]
 
     def _commit(
         self,
@@ -214,15 +241,35 @@ class Decoding:
         cache.commit([0] if deferred else rows)
         index = torch.tensor(rows, device=seen.logits.device)
         states = {layer: s[index] for layer, s in seen.states.items()}
-        self.drafter.commit(Step(torch.tensor(tokens), position, states, bonus))
+        positions = (position + self.prefill.prompt.rope_delta + torch.arange(len(rows))).expand(3, -1)
+        self.drafter.commit(Step(torch.tensor(tokens), position, states, bonus, positions))
 
 
-def _record(*, tree: CandidateTree, logits: torch.Tensor, accepted: list[int], **facts: object) -> Round:
-    """The round's record. Made after the clock has stopped: looking does not count as decoding."""
+def certainty(logits: torch.Tensor) -> tuple[list[float], list[float]]:
+    """Entropy in nats, and top-1 minus top-2 logit, of each row of logits [rows, V]."""
     log_p = logits.log_softmax(-1)
-    top = logits[0].topk(2).values
+    top = logits.topk(2).values
+    return torch.special.entr(log_p.exp()).sum(-1).tolist(), (top[:, 0] - top[:, 1]).tolist()
+
+
+def _record(
+    *, draft: Draft, logits: torch.Tensor, again: torch.Tensor | None, accepted: list[int], **facts: Any
+) -> Round:
+    """The round's record. Made after the clock has stopped: looking does not count as decoding.
+
+    Args:
+        logits: [N + 1, V], of the root and of each node.
+        again: [V], of the one-token pass that gave the last emitted token, if one did.
+    """
+    tree, log_p = draft.tree, logits.log_softmax(-1)
     rows = torch.tensor([p + 1 for p in tree.parents], dtype=torch.long, device=logits.device)
     tokens = torch.tensor(tree.tokens, dtype=torch.long, device=logits.device)
+    looked = logits[torch.tensor([0, 0, *(i + 1 for i in accepted)], device=logits.device)]  # the root, then who chose
+    if again is not None:
+        looked[-1] = again
+    (entropy, *entropies), (margin, *margins) = certainty(looked)
+    draft_top, draft_top_log_q = draft.top()
+    target_top, target_top_log_p = likeliest(log_p[0])
     return Round(
         tokens=tree.tokens,
         parents=tree.parents,
@@ -230,7 +277,14 @@ def _record(*, tree: CandidateTree, logits: torch.Tensor, accepted: list[int], *
         log_q=tree.log_q,
         log_p=tuple(log_p[rows, tokens].tolist()),
         accepted=tuple(accepted),
-        entropy=float(torch.special.entr(log_p[0].exp()).sum()),
-        margin=float(top[0] - top[1]),
+        entropy=entropy,
+        margin=margin,
+        draft_passes=draft.passes,
+        entropies=tuple(entropies[: len(facts["emitted"])]),
+        margins=tuple(margins[: len(facts["emitted"])]),
+        draft_top=draft_top,
+        draft_top_log_q=draft_top_log_q,
+        target_top=target_top,
+        target_top_log_p=target_top_log_p,
         **facts,
     )

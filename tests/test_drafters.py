@@ -25,6 +25,10 @@ def family(request):
     return tiny.family(tied=request.param)
 
 
+def image_id(family):
+    return family.parts.model.config.image_token_id
+
+
 def decode(family, prompt, drafter, budget=31, cap=24):
     settings = Settings(max_new_tokens=cap, budget=budget)
     run = Decoding(family.target, family.target.prefill(prompt), drafter, settings, family.stop_rules(settings))
@@ -128,7 +132,7 @@ def test_incremental_context_equals_one_pass_over_everything(family, lane):
     positions = torch.cat((prompt.positions, behind.expand(3, 1, -1)), -1)
     states = family.target.prefill(dataclasses.replace(prompt, ids=ids, positions=positions)).states
     fresh = family.drafter(lane)
-    fresh.begin(Step(ids[0], 0, states, last.root), ids.shape[1] + 40)
+    fresh.begin(Step(ids[0], 0, states, last.root, positions[:, 0]), ids.shape[1] + 40)
     assert_same_tree(fresh.propose(31).tree, fed.tree)
 
 
@@ -139,7 +143,7 @@ def assert_same_tree(one, two):
 
 def test_eagle3_pairs_each_feature_with_the_next_token(family):
     spy = Spy(family.eagle3_head)
-    prompt, rounds, answer = fed_run(family, Fed(Eagle3Drafter(spy, steps=8, top_k=4)))
+    prompt, rounds, answer = fed_run(family, Fed(Eagle3Drafter(spy, image_id(family), steps=8, top_k=4)))
     prefix = [*prompt.ids[0].tolist(), *answer]
     assert len(spy.calls) == 1 + 8 * len(rounds)
     extends = [spy.calls[0], *spy.calls[1::8]]
@@ -166,7 +170,7 @@ def test_a_draft_vocabulary_smaller_than_the_branching_is_enough(family, size):
     head = eagle3.Eagle3Head(tiny.eagle3_config(family.parts, size)).requires_grad_(False)
     prompt = family.prompt(IMAGES["one"], "Say it.")
     expected, _ = decode(family, prompt, Autoregressive())
-    got, rounds = decode(family, prompt, Eagle3Drafter(head))
+    got, rounds = decode(family, prompt, Eagle3Drafter(head, image_id(family)))
     assert got.answer == expected.answer
     assert all(rnd.tokens and set(rnd.tokens) <= set(range(size)) for rnd in rounds)
 
@@ -176,7 +180,9 @@ def test_building_is_timed_once_the_device_has_finished_the_pass(family, lane, m
     """Reading a pending result waits for it, and that wait belongs to the draft."""
     drafter = family.drafter(lane)
     prompt = family.prompt(IMAGES["one"], "Say it.")
-    drafter.begin(Step(prompt.ids[0], 0, family.target.prefill(prompt).states, 65), prompt.length + 64)
+    drafter.begin(
+        Step(prompt.ids[0], 0, family.target.prefill(prompt).states, 65, prompt.positions[:, 0]), prompt.length + 64
+    )
     waits = []
     monkeypatch.setattr(sys.modules[type(drafter).__module__], "clock", lambda device: waits.append(device) or 0.0)
     assert drafter.propose(8).build_ms == 0
@@ -188,8 +194,8 @@ def test_eagle3_drafted_rows_see_their_ancestors_only(family):
     head = family.eagle3_head
     prompt = family.prompt(IMAGES["one"], "Say it.")
     prefill = family.target.prefill(prompt)
-    step = Step(prompt.ids[0], 0, prefill.states, 65)
-    drafter = Eagle3Drafter(head, steps=4, top_k=3)
+    step = Step(prompt.ids[0], 0, prefill.states, 65, prompt.positions[:, 0])
+    drafter = Eagle3Drafter(head, image_id(family), steps=4, top_k=3)
     drafter.begin(step, prompt.length + 64)
     tree = drafter.propose(30).tree
     fused = head.fc(torch.cat([step.states[i] for i in head.config.target_layer_ids], -1))
@@ -227,7 +233,7 @@ def test_beyond_its_positions_a_head_falls_silent_and_the_answer_holds(family, l
 def test_a_chain_of_the_same_head_is_the_first_branch_of_its_tree(family):
     prompt = family.prompt(IMAGES["one"], "Say it.")
     prefill = family.target.prefill(prompt)
-    step = Step(prompt.ids[0], 0, prefill.states, 65)
+    step = Step(prompt.ids[0], 0, prefill.states, 65, prompt.positions[:, 0])
     drafts = []
     for as_chain in (True, False):
         drafter = BlockDrafter(family.block_head, family.target.embed_tokens, family.target.lm_head, as_chain)
@@ -236,3 +242,15 @@ def test_a_chain_of_the_same_head_is_the_first_branch_of_its_tree(family):
     line, tree = drafts
     assert line.parents == tuple(range(-1, 6))
     assert (line.tokens[0], line.log_q[0]) == (tree.tokens[0], tree.log_q[0])
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_the_likeliest_tokens_after_the_root_are_those_of_the_tree(family, lane):
+    _, rounds = decode(family, family.prompt(None, "Say it."), family.drafter(lane))
+    for rnd in rounds:
+        top = dict(zip(rnd.draft_top, rnd.draft_top_log_q, strict=True))
+        children = {t: q for t, p, q in zip(rnd.tokens, rnd.parents, rnd.log_q, strict=True) if p < 0}
+        shared = top.keys() & children.keys()
+        assert len(top) == 5 and len(shared) == min(5, len(children))
+        assert {t: top[t] for t in shared} == pytest.approx({t: children[t] for t in shared}, abs=1e-5)
+        assert list(rnd.draft_top_log_q) == sorted(rnd.draft_top_log_q, reverse=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
+from glance import exporters
 from glance.checkpoints import TargetParts
 from glance.drafters.block import BlockConfig, BlockHead
 from glance.drafters.eagle3 import Eagle3Config, Eagle3Head
@@ -29,15 +31,17 @@ TEMPLATE = (
 )
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
-    """A byte per token, and Qwen's special tokens."""
+def tokenizer(
+    special: tuple[str, ...] = SPECIAL, template: str = TEMPLATE, end: str = "<|im_end|>", pad: str = "<|endoftext|>"
+) -> PreTrainedTokenizerFast:
+    """A byte per token, and a family's special tokens behind them."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    core.add_special_tokens(list(SPECIAL))
-    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    made.chat_template = TEMPLATE
+    core.add_special_tokens(list(special))
+    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=end, pad_token=pad)
+    made.chat_template = template
     return made
 
 
@@ -113,9 +117,13 @@ def eagle3_config(made: TargetParts, draft_vocabulary: int = 128) -> Eagle3Confi
 
 def family(tied: bool = True, seed: int = 0) -> Family:
     """The target with random heads: they are hardly ever right, and must never change an answer."""
-    made = parts(tied, seed)
+    return with_heads(parts(tied, seed))
+
+
+def with_heads(made: TargetParts) -> Family:
+    """A target, and random heads of its width."""
     block, eagle3 = BlockHead(block_config(made)), Eagle3Head(eagle3_config(made))
-    eagle3.embed_tokens.weight.data.copy_(made.model.get_input_embeddings().weight)
+    eagle3.embed_tokens.weight.data.copy_(made.model.get_input_embeddings().weight[: eagle3.config.vocab_size])
     kept = torch.arange(0, 2 * eagle3.config.draft_vocab_size, 2)
     eagle3.d2t.copy_(kept - torch.arange(len(kept)))
     eagle3.t2d[kept] = True
@@ -130,47 +138,26 @@ def picture(seed: int = 0, size: tuple[int, int] = (96, 64)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def save_block_head(head: BlockHead, folder: Path, **changes: object) -> Path:
-    """Write a head in the z-lab format, with some config keys changed."""
-    c = head.config
-    config = {
-        "architectures": ["DFlashDraftModel"],
-        "model_type": "qwen3",
-        "block_size": c.block_size,
-        "dflash_config": {"mask_token_id": c.mask_token_id, "target_layer_ids": list(c.target_layer_ids)},
-        "num_hidden_layers": c.num_hidden_layers,
-        **_shared(c),
-        **changes,
-    }
-    return _save(folder, config, head.state_dict())
+def save_head(head: BlockHead | Eagle3Head, made: TargetParts, folder: Path, **changes: object) -> Path:
+    """Write a head in the z-lab or SpecForge format, with some config keys changed; None takes a key away."""
+    exporters.save_head(head, made, folder)
+    return edit_config(folder, **changes)
 
 
-def save_eagle3_head(head: Eagle3Head, folder: Path, **changes: object) -> Path:
-    """Write a head in the SpecForge format, with some config keys changed."""
-    c = head.config
-    config = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "num_hidden_layers": 1,
-        "vocab_size": c.vocab_size,
-        "draft_vocab_size": c.draft_vocab_size,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(c.target_layer_ids)},
-        **_shared(c),
-        **changes,
-    }
-    return _save(folder, config, head.state_dict())
+def edit_config(folder: Path, **changes: object) -> Path:
+    """Change some keys of a config; None takes a key away."""
+    file = folder / "config.json"
+    config = {**json.loads(file.read_text()), **changes}
+    file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return folder
 
 
-def _shared(c: BlockConfig | Eagle3Config) -> dict[str, object]:
-    names = (
-        "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps",
-        "rope_theta", "max_position_embeddings",
-    )  # fmt: skip
-    return {name: getattr(c, name) for name in names}
-
-
-def _save(folder: Path, config: dict[str, object], tensors: dict[str, torch.Tensor]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
-    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, folder / "model.safetensors")
+def edit_tensors(folder: Path, **changes: Callable[[torch.Tensor], torch.Tensor | None]) -> Path:
+    """Change some tensors of a head, named with "_" for "."; None takes one away."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for name, change in changes.items():
+        key = next(k for k in tensors if k.replace(".", "_") == name)
+        tensors[key] = change(tensors[key])
+    save_file({k: t.contiguous() for k, t in tensors.items() if t is not None}, file)
     return folder

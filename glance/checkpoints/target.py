@@ -11,24 +11,26 @@ import torch
 from PIL import Image
 from safetensors import SafetensorError
 from transformers import (
+    AutoModelForImageTextToText,
     AutoTokenizer,
     BaseImageProcessor,
+    BitsAndBytesConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
-    Qwen3VLConfig,
-    Qwen3VLForConditionalGeneration,
 )
-from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from ..errors import BadCheckpoint
 from ..prompt import Prompt
 from ..targets import adapter
+from .files import local
 
 
 @dataclass(frozen=True)
 class TargetParts:
     """A loaded target: model in eval mode, its tokenizer, and its PIL image processor."""
 
-    model: Qwen3VLForConditionalGeneration
+    model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     image_processor: BaseImageProcessor
 
@@ -58,28 +60,52 @@ class TargetParts:
         return adapter(config.model_type).encode(images, question, self.tokenizer, self.image_processor, config)
 
 
-def load_target(folder: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> TargetParts:
-    """Load a Qwen3-VL target from a folder or a hub id.
+QUANTIZE = ("none", "8bit", "4bit")
+
+
+def load_target(
+    folder: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu", quantize: str = "none"
+) -> TargetParts:
+    """Load a target of any family in `glance.targets` from a folder or a hub id.
+
+    Args:
+        dtype: of the weights; where they are quantized, of everything that is not, and of the arithmetic.
+        device: where it goes; "auto" spreads it over all GPUs, layer by layer.
+        quantize: one of `QUANTIZE`, by bitsandbytes: "8bit" (LLM.int8), or "4bit" (nf4, double quantization).
 
     Raises:
-        BadCheckpoint: no such folder, not a Qwen3-VL, or damaged or incomplete files.
+        BadCheckpoint: no such folder, an unknown family or quantization, or damaged or incomplete files.
     """
+    if quantize not in QUANTIZE:
+        raise BadCheckpoint(f"There is no quantization {quantize!r}; choose among {', '.join(QUANTIZE)}.")
+    path = local(folder)
     try:
-        if Path(folder).is_absolute() and not Path(folder).is_dir():
-            raise FileNotFoundError("there is no such folder")
-        kind = Qwen3VLConfig.get_config_dict(folder)[0]["model_type"]
-        if kind != Qwen3VLConfig.model_type:
-            raise BadCheckpoint(f"The target {folder} is of the type {kind!r}; only Qwen3-VL is supported.")
-        model, report = Qwen3VLForConditionalGeneration.from_pretrained(
-            folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
+        family = adapter(PreTrainedConfig.get_config_dict(path)[0]["model_type"])
+        spread = device if device == "auto" else {"": device}
+        how = {} if quantize == "none" else {"quantization_config": _bits(quantize, dtype)}
+        how |= {"device_map": spread} if how or device == "auto" else {}
+        model, report = AutoModelForImageTextToText.from_pretrained(
+            path, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **how
         )
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        image_processor = Qwen2VLImageProcessorPil.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        image_processor = family.image_processor.from_pretrained(path)
     except BadCheckpoint:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError, SafetensorError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}.") from error
     if report["missing_keys"]:
         raise BadCheckpoint(f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole.")
-    return TargetParts(model.to(device).eval(), tokenizer, image_processor)
+    model.name_or_path = str(folder)  # a fetched copy has no telling name
+    if not how:
+        model = model.to(device)
+    return TargetParts(model.eval(), tokenizer, image_processor)
+
+
+def _bits(quantize: str, dtype: torch.dtype) -> BitsAndBytesConfig:
+    """How bitsandbytes stores the linear layers; the output head stays as it is."""
+    if quantize == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )

@@ -9,6 +9,8 @@ from ..tree import CandidateTree
 class Autoregressive:
     """Proposes nothing, so each round verifies the root alone and adds one token."""
 
+    horizon = 0
+
     def begin(self, prefill: Step, capacity: int) -> None:
         """Nothing to prepare."""
 

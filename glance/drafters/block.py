@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step, clock
+from ..engine import Draft, Step, clock, likeliest
 from ..tree import CandidateTree, best_first, chain
-from .layers import Attention, RMSNorm, Rope, SwiGLU, rope
+from .layers import Attention, MRope, RMSNorm, Rope, SwiGLU, rope, row_positions
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class BlockConfig:
         target_layer_ids: decoder layers of the target whose outputs are fused, in this order.
         block_size: slots of a block, the root's included.
         mask_token_id: id whose embedding fills the slots to predict; never a token of real text.
+        mrope: the head rotates by the target's three axes; None for sequence indices, every visual token counted.
+        vocab_size: the target's, where the head has embeddings or an output head of its own.
+        draft_vocab_size: tokens that its own output head can propose; None where it uses the target's.
+        own_embeddings: it does not use the target's.
     """
 
     hidden_size: int
@@ -40,6 +44,10 @@ class BlockConfig:
     block_size: int
     mask_token_id: int
     target_layer_ids: tuple[int, ...]
+    mrope: MRope | None = None
+    vocab_size: int | None = None
+    draft_vocab_size: int | None = None
+    own_embeddings: bool = False
 
 
 def default_layer_ids(target_layers: int, count: int) -> tuple[int, ...]:
@@ -87,7 +95,12 @@ class BlockLayer(nn.Module):
 
 
 class BlockHead(nn.Module):
-    """The head's weights. It owns no embedding and no output head: those are the target's, live."""
+    """The head's weights. Embeddings and output head are the target's, live, unless the config says otherwise.
+
+    With an output head of its own, `t2d[v]` says whether token v can be drafted; draft ids rise with token ids.
+    """
+
+    t2d: torch.Tensor
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -97,10 +110,28 @@ class BlockHead(nn.Module):
         self.hidden_norm = RMSNorm(width, config.rms_norm_eps)
         self.layers = nn.ModuleList(BlockLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = RMSNorm(width, config.rms_norm_eps)
+        if config.own_embeddings:
+            self.embed_tokens = nn.Embedding(config.vocab_size, width)
+        if config.draft_vocab_size:
+            self.lm_head = nn.Linear(width, config.draft_vocab_size, bias=False)
+            self.register_buffer("t2d", torch.zeros(config.vocab_size, dtype=torch.bool))
 
     def rope(self, positions: torch.Tensor, dtype: torch.dtype) -> Rope:
-        """Rotations of linear positions (sequence indices, every visual token counted)."""
-        return rope(positions, self.config.head_dim, self.config.rope_theta, dtype)
+        """Rotations of positions as in `forward`."""
+        return rope(positions, self.config.head_dim, self.config.rope_theta, dtype, self.config.mrope)
+
+    def embed(self, ids: torch.Tensor, embed_tokens: nn.Module) -> torch.Tensor:
+        """int64 [...] -> [..., H]; `embed_tokens` is the target's."""
+        return self.embed_tokens(ids) if self.config.own_embeddings else embed_tokens(ids)
+
+    def logits(self, hidden: torch.Tensor, lm_head: nn.Module) -> torch.Tensor:
+        """[..., H] -> [..., vocabulary], -inf where a token cannot be drafted; `lm_head` is the target's."""
+        if not self.config.draft_vocab_size:
+            return lm_head(hidden)
+        drafted = self.lm_head(hidden)
+        full = drafted.new_full((*drafted.shape[:-1], self.config.vocab_size), -torch.inf)
+        full[..., self.t2d] = drafted
+        return full
 
     def forward(
         self,
@@ -116,7 +147,8 @@ class BlockHead(nn.Module):
         Args:
             states: [batch, context, layers * H], the new context rows, target layers concatenated.
             block: [batch, slots, H], target embeddings of `[root, MASK, ...]`.
-            state_positions, block_positions: int64 [context], [slots], or with a batch dimension in front.
+            state_positions, block_positions: int64 [context], [slots], or with a batch dimension in front; with
+                M-RoPE, its three axes before all else.
             mask: [.., slots, context + slots] for training, where blocks must not see what lies ahead of them;
                 None lets every slot see all (one block, only committed rows).
             cache: keys and values of earlier context rows; the new rows are appended to it.
@@ -143,7 +175,8 @@ class BlockDrafter:
 
     def __init__(self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False) -> None:
         self.head, self.embed_tokens, self.lm_head, self.as_chain = head, embed_tokens, lm_head, as_chain
-        self.fresh: list[torch.Tensor] = []
+        self.horizon = head.config.block_size - 1
+        self.fresh: list[tuple[torch.Tensor, torch.Tensor]] = []  # states and positions of rows not yet appended
 
     def begin(self, prefill: Step, capacity: int) -> None:
         """The head's own prefill: the prompt's rows become context, all but the last, which round 0 appends."""
@@ -151,31 +184,31 @@ class BlockDrafter:
         self.cache = TreeCache(config.num_hidden_layers, capacity + config.block_size)
         self.commit(prefill)
         if not self._is_silent:
-            rows = self.fresh.pop()
-            self._pass(rows[:-1], torch.empty(1, 0, dtype=torch.long, device=rows.device))
-            self.fresh.append(rows[-1:])
+            states, positions = self.fresh.pop()
+            self._pass(states[:-1], positions[..., :-1], torch.empty(1, 0, dtype=torch.long, device=states.device))
+            self.fresh.append((states[-1:], positions[..., -1:]))
 
     @property
     def _is_silent(self) -> bool:
         """Whether the next block would lie beyond the positions that the head knows."""
-        start = self.cache.committed + sum(map(len, self.fresh))
+        start = self.cache.committed + sum(len(states) for states, _ in self.fresh)
         return start + self.head.config.block_size > self.head.config.max_position_embeddings
 
     def commit(self, accepted: Step) -> None:
         """Queue the states of the committed rows; the next pass appends them to the context."""
         fused = torch.cat([accepted.states[i] for i in self.head.config.target_layer_ids], -1)
-        self.fresh.append(fused)
+        self.fresh.append((fused, row_positions(accepted, self.head.config.mrope).to(fused.device)))
         self.root = accepted.root
 
     @torch.no_grad()
-    def _pass(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    def _pass(self, states: torch.Tensor, positions: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """Append context rows [rows, layers * H] and draft the block `ids` [1, slots] behind them: [slots, H]."""
-        past, start = self.cache.committed, self.cache.committed + len(states)
+        slots = torch.arange(1, ids.shape[1] + 1, device=ids.device)
         hidden = self.head(
             states[None],
-            self.embed_tokens(ids),
-            torch.arange(past, start, device=ids.device),
-            torch.arange(start, start + ids.shape[1], device=ids.device),
+            self.head.embed(ids, self.embed_tokens),
+            positions,
+            positions[..., -1:] + slots,
             cache=self.cache,
         )
         self.cache.commit(range(len(states)))  # the block's own keys and values are dropped
@@ -186,16 +219,19 @@ class BlockDrafter:
         """One pass over the new context rows and the block, then the best-first tree."""
         if self._is_silent:
             return Draft(CandidateTree(), passes=0)
-        c, states = self.head.config, torch.cat(self.fresh)
+        c = self.head.config
+        states = torch.cat([states for states, _ in self.fresh])
+        positions = torch.cat([positions for _, positions in self.fresh], -1)
         self.fresh = []
         device = states.device
         ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
         ids[0, 0] = self.root
-        logits = self.lm_head(self._pass(states, ids)[1:])
+        logits = self.head.logits(self._pass(states, positions, ids)[1:], self.lm_head)
         logits[:, c.mask_token_id] = -torch.inf
         began = clock(device)
         tree = self._chain(logits, budget) if self.as_chain else best_first(logits, budget)
-        return Draft(tree, passes=1, build_ms=clock(device) - began)
+        build_ms = clock(device) - began
+        return Draft(tree, 1, build_ms, top=lambda: likeliest(logits[0].float().log_softmax(-1)))
 
     @staticmethod
     def _chain(logits: torch.Tensor, budget: int) -> CandidateTree:

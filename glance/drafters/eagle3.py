@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step, clock
+from ..engine import Draft, Step, Top, clock, likeliest
 from ..target import EMBEDDINGS
 from ..tree import CandidateTree
-from .layers import Attention, RMSNorm, SwiGLU, rope
+from .layers import Attention, MRope, RMSNorm, SwiGLU, rope, row_positions
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Eagle3Config:
     Args:
         target_layer_ids: the low, middle and high target layers whose outputs are fused (0-based, outputs).
         draft_vocab_size: tokens that the head can propose at all.
+        mrope: the head rotates by the target's three axes; None for sequence indices, every visual token counted.
+        qk_norm: queries and keys are normed a head, as in Qwen3.
+        norm_before_residual: the residual stream starts from the normed feature (speculators).
     """
 
     hidden_size: int
@@ -40,6 +43,9 @@ class Eagle3Config:
     vocab_size: int
     draft_vocab_size: int
     target_layer_ids: tuple[int, ...]
+    mrope: MRope | None = None
+    qk_norm: bool = False
+    norm_before_residual: bool = False
 
 
 def default_layer_ids(target_layers: int) -> tuple[int, int, int]:
@@ -54,7 +60,12 @@ class Eagle3Layer(nn.Module):
         super().__init__()
         width = c.hidden_size
         self.self_attn = Attention(
-            2 * width, width, c.num_attention_heads, c.num_key_value_heads, c.head_dim, qk_norm=None
+            2 * width,
+            width,
+            c.num_attention_heads,
+            c.num_key_value_heads,
+            c.head_dim,
+            c.rms_norm_eps if c.qk_norm else None,
         )
         self.mlp = SwiGLU(width, c.intermediate_size)
         self.hidden_norm = RMSNorm(width, c.rms_norm_eps)
@@ -96,17 +107,18 @@ class Eagle3Head(nn.Module):
         Args:
             embeddings: [batch, rows, H], of the token after each row.
             features: [batch, rows, H], fused target states (`fc`), or this head's own earlier output.
-            positions: int64 [rows] or [batch, rows], sequence indices.
+            positions: int64 [rows] or [batch, rows], sequence indices; with M-RoPE, its three axes before all else.
             mask: additive float or bool, [.., rows, cached + rows].
             cache: keys and values of earlier rows; the new rows are appended.
 
         Returns:
             [batch, rows, H], before the final norm: the feature of the next pass.
         """
-        layer = self.midlayer
-        x = torch.cat((layer.input_layernorm(embeddings), layer.hidden_norm(features)), -1)
-        turn = rope(positions, self.config.head_dim, self.config.rope_theta, x.dtype)
-        hidden = features + layer.self_attn(x, x, turn, turn, mask, cache)
+        c, layer = self.config, self.midlayer
+        normed = layer.hidden_norm(features)
+        x = torch.cat((layer.input_layernorm(embeddings), normed), -1)
+        turn = rope(positions, c.head_dim, c.rope_theta, x.dtype, c.mrope)
+        hidden = (normed if c.norm_before_residual else features) + layer.self_attn(x, x, turn, turn, mask, cache)
         return hidden + layer.mlp(layer.post_attention_layernorm(hidden))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -135,56 +147,78 @@ class _Candidates:
         )
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Committed rows, ready to be appended: embeddings [rows, H] of the tokens after them, true states
+    [rows, layers * H], positions [.., rows]."""
+
+    embeddings: torch.Tensor
+    fused: torch.Tensor
+    positions: torch.Tensor
+
+    def cut(self, rows: slice) -> _Rows:
+        """Some of the rows."""
+        return _Rows(self.embeddings[rows], self.fused[rows], self.positions[..., rows])
+
+    @staticmethod
+    def join(parts: list[_Rows]) -> _Rows:
+        """All rows of several parts."""
+        return _Rows(
+            torch.cat([part.embeddings for part in parts]),
+            torch.cat([part.fused for part in parts]),
+            torch.cat([part.positions for part in parts], -1),
+        )
+
+
 class Eagle3Drafter:
     """Drafts for one request with the dynamic tree of EAGLE-2 and EAGLE-3.
 
     Args:
         head: the weights.
+        image_token_id: the id whose rows are visual tokens; they are embedded as the target embeds them.
         steps: sequential passes a round, and the depth of the tree.
         top_k: children of an expanded node, and nodes expanded a pass.
     """
 
-    def __init__(self, head: Eagle3Head, steps: int = 8, top_k: int = 4) -> None:
-        self.head, self.steps, self.top_k = head, steps, min(top_k, head.config.draft_vocab_size)
+    def __init__(self, head: Eagle3Head, image_token_id: int | None, steps: int = 8, top_k: int = 4) -> None:
+        self.head, self.image_token_id, self.steps = head, image_token_id, steps
+        self.horizon = steps
+        self.top_k = min(top_k, head.config.draft_vocab_size)
 
     def begin(self, prefill: Step, capacity: int) -> None:
-        """The head's own prefill: the prompt's rows, all but the last, which round 0 appends.
-
-        Visual tokens are embedded as the target embeds them.
-        """
+        """The head's own prefill: the prompt's rows, all but the last, which round 0 appends."""
         self.cache = TreeCache(1, capacity + self.steps * self.top_k)
-        self.fresh: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.fresh: list[_Rows] = []
         self.commit(prefill)
         if not self._is_silent:
-            embeddings, fused = self.fresh.pop()
-            self._extend(embeddings[:-1], fused[:-1])
-            self.fresh.append((embeddings[-1:], fused[-1:]))
+            rows = self.fresh.pop()
+            self._extend(rows.cut(slice(None, -1)))
+            self.fresh.append(rows.cut(slice(-1, None)))
 
     @property
     def _is_silent(self) -> bool:
         """Whether the next tree would reach beyond the positions that the head knows."""
-        rows = self.cache.committed + sum(len(fused) for _, fused in self.fresh)
+        rows = self.cache.committed + sum(len(rows.fused) for rows in self.fresh)
         return rows - 1 + self.steps > self.head.config.max_position_embeddings
 
     def commit(self, accepted: Step) -> None:
         """Queue committed rows: each true feature with the embedding of the token after it."""
         fused = torch.cat([accepted.states[i] for i in self.head.config.target_layer_ids], -1)
-        root = self.head.embed_tokens(torch.tensor([accepted.root], device=fused.device))
-        self.fresh.append((torch.cat((accepted.states[EMBEDDINGS][1:], root)), fused))
+        following = torch.tensor([*accepted.tokens[1:].tolist(), accepted.root], device=fused.device)
+        embeddings = torch.cat((accepted.states[EMBEDDINGS][1:], fused.new_empty(1, self.head.config.hidden_size)))
+        text = following != (-1 if self.image_token_id is None else self.image_token_id)
+        embeddings[text] = self.head.embed_tokens(following[text])
+        positions = row_positions(accepted, self.head.config.mrope).to(fused.device)
+        self.fresh.append(_Rows(embeddings, fused, positions))
 
     @torch.no_grad()
-    def _extend(self, embeddings: torch.Tensor, fused: torch.Tensor) -> torch.Tensor:
-        """One pass over committed rows: embeddings [rows, H], true states [rows, layers * H] -> [rows, H]."""
-        past, rows, device = self.cache.committed, len(fused), fused.device
-        causal = torch.ones(rows, past + rows, dtype=torch.bool, device=device).tril(past)
-        hidden = self.head(
-            embeddings[None],
-            self.head.fc(fused)[None],
-            torch.arange(past, past + rows, device=device),
-            causal[None, None],
-            self.cache,
-        )
-        self.cache.commit(range(rows))
+    def _extend(self, rows: _Rows) -> torch.Tensor:
+        """One pass over committed rows: their outputs [rows, H]."""
+        past, count = self.cache.committed, len(rows.fused)
+        causal = torch.ones(count, past + count, dtype=torch.bool, device=rows.fused.device).tril(past)
+        features = self.head.fc(rows.fused)
+        hidden = self.head(rows.embeddings[None], features[None], rows.positions, causal[None, None], self.cache)
+        self.cache.commit(range(count))
         return hidden[0]
 
     @torch.no_grad()
@@ -192,22 +226,33 @@ class Eagle3Drafter:
         """Extend by the committed rows, then expand the best frontier pass by pass, then keep the best nodes."""
         if self._is_silent:
             return Draft(CandidateTree(), passes=0)
-        embeddings, fused = (torch.cat(parts) for parts in zip(*self.fresh, strict=True))
+        rows = _Rows.join(self.fresh)
         self.fresh = []
-        hidden = self._extend(embeddings, fused)
-        tree, build_ms = self._grow(hidden[-1:], self.cache.committed - 1, budget)
+        hidden = self._extend(rows)[-1:]
+        logits = self.head.logits(hidden)
+        tree, build_ms = self._grow(hidden, logits, rows.positions[..., -1:], budget)
         self.cache.rollback()
-        return Draft(tree, passes=self.steps, build_ms=build_ms)
+        return Draft(tree, self.steps, build_ms, top=lambda: self._top(logits[0]))
 
-    def _grow(self, hidden: torch.Tensor, root_row: int, budget: int) -> tuple[CandidateTree, float]:
-        """The passes over drafted tokens. `hidden` [frontier, H] are the outputs that predict the next children."""
+    def _top(self, logits: torch.Tensor) -> Top:
+        """The likeliest tokens of draft logits, under the target's ids."""
+        ids, log_q = likeliest(logits.float().log_softmax(-1))
+        return tuple(i + int(self.head.d2t[i]) for i in ids), log_q
+
+    def _grow(
+        self, hidden: torch.Tensor, logits: torch.Tensor, last: torch.Tensor, budget: int
+    ) -> tuple[CandidateTree, float]:
+        """The passes over drafted tokens. `hidden` [frontier, H] and its `logits` predict the next children.
+
+        `last` is the position of the last committed row; a node lies as far behind it as it is deep.
+        """
         found = _Candidates([], [], [], [])
         frontier = [(-1, 0.0)]  # (node, score) of each row of `hidden`
         seen = {-1: np.zeros(self.steps * self.top_k, dtype=bool)}  # drafted rows of the cache that a node sees
         drafted = 0  # rows of the window
         device, build = hidden.device, 0.0
         for depth in range(1, self.steps + 1):
-            log_q, draft_ids = self.head.logits(hidden).float().log_softmax(-1).topk(self.top_k)
+            log_q, draft_ids = logits.float().log_softmax(-1).topk(self.top_k)
             target_ids = draft_ids + self.head.d2t[draft_ids]
             began = clock(device)
             first = len(found.tokens)
@@ -225,15 +270,16 @@ class Eagle3Drafter:
                 seen[node] = seen[found.parents[node]].copy()
                 seen[node][row] = True
             drafted += len(new)
-            mask = np.ones((len(new), root_row + 1 + drafted), dtype=bool)
-            mask[:, root_row + 1 :] = [seen[node][:drafted] for node in new]
+            mask = np.ones((len(new), self.cache.committed + drafted), dtype=bool)
+            mask[:, self.cache.committed :] = [seen[node][:drafted] for node in new]
             build += clock(device) - began
             hidden = self.head(
                 self.head.embed_tokens(torch.tensor([[found.tokens[i] for i in new]], device=device)),
                 hidden[torch.tensor(parent_rows, device=device)][None],
-                torch.full((len(new),), root_row + depth, device=device),
+                (last + depth).expand(*last.shape[:-1], len(new)),
                 torch.from_numpy(mask).to(device)[None, None],
                 self.cache,
             )[0]
+            logits = self.head.logits(hidden)
         tree = found.best(budget)
         return tree, build + clock(device) - began

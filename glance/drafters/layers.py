@@ -1,12 +1,15 @@
-"""The pieces that draft heads are made of: RMS norm, plain rotary positions, grouped-query attention, SwiGLU."""
+"""The pieces that draft heads are made of: RMS norm, rotary positions, grouped-query attention, SwiGLU."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..cache import TreeCache
+from ..engine import Step
 
 Rope = tuple[torch.Tensor, torch.Tensor]  # cos and sin, each [..., rows, head_dim]
 
@@ -24,17 +27,46 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
 
 
-def rope(positions: torch.Tensor, head_dim: int, theta: float, dtype: torch.dtype) -> Rope:
-    """Cosine and sine of plain RoPE, half-split (NeoX) layout.
+@dataclass(frozen=True)
+class MRope:
+    """How the rotary frequencies are shared among the axes of M-RoPE: temporal, height, width.
 
     Args:
-        positions: int64 [..., rows].
+        sections: frequencies of each axis, half the head dimension in all.
+        interleaved: the axes take turns, as in Qwen3-VL; else they follow one another, as in Qwen2.5-VL.
+    """
+
+    sections: tuple[int, int, int]
+    interleaved: bool
+
+    def axes(self) -> list[int]:
+        """The axis that each frequency reads."""
+        time, height, width = self.sections
+        if not self.interleaved:
+            return [0] * time + [1] * height + [2] * width
+        of = {**dict.fromkeys(range(1, 3 * height, 3), 1), **dict.fromkeys(range(2, 3 * width, 3), 2)}
+        return [of.get(i, 0) for i in range(time + height + width)]
+
+
+def row_positions(step: Step, mrope: MRope | None) -> torch.Tensor:
+    """What a head rotates verified rows by: int64 [3, rows] on the target's axes, or their indices [rows]."""
+    if mrope:
+        return step.positions
+    return torch.arange(step.start, step.start + len(step.tokens), device=step.positions.device)
+
+
+def rope(positions: torch.Tensor, head_dim: int, theta: float, dtype: torch.dtype, mrope: MRope | None = None) -> Rope:
+    """Cosine and sine of rotary positions, half-split (NeoX) layout.
+
+    Args:
+        positions: int64 [..., rows]; with `mrope`, [3, ..., rows].
 
     Returns:
         Two tensors [..., rows, head_dim].
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
-    angles = positions[..., None].float() * theta ** (-index / head_dim)
+    turns = positions[mrope.axes()].movedim(0, -1) if mrope else positions[..., None]
+    angles = turns.float() * theta ** (-index / head_dim)
     angles = torch.cat((angles, angles), -1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
