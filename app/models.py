@@ -11,7 +11,6 @@ from PIL import Image
 
 from app import zero
 from app.turns import Turns
-from glance.lanes import LANES
 
 
 class Engine(Protocol):
@@ -41,7 +40,7 @@ class FamilyEngine:
         from glance.race import race
 
         options = dict(settings)
-        lanes = options.pop("lanes") or tuple(LANES)
+        lanes = options.pop("lanes") or self._family.lanes
         return race(self._family, prompt, Settings(**options), lanes, stopped)
 
     def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Any:

@@ -18,6 +18,7 @@ from . import trace as traces
 from .errors import BadCheckpoint, BadInput
 from .hosting import cli as hosting
 from .lab.cli import lab
+from .lanes import LANES
 from .training.cli import train
 
 
@@ -44,7 +45,15 @@ app.add_typer(lab, name="lab")
 hosting.register(app)
 console = Console(highlight=False)
 
-Preset = Annotated[str, typer.Option(help="Model family.")]
+Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
+With = Annotated[
+    list[str],
+    typer.Option(
+        "--with",
+        metavar="PART=VALUE",
+        help="Replace a part of the preset: target, block_head, eagle3_head (folder, hub id or none), dtype, quantize.",
+    ),
+]
 Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
 NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
@@ -55,9 +64,8 @@ def compare(
     image: Annotated[Path, typer.Argument(help="An image, or a PDF (its first page).")],
     question: str,
     preset: Preset = "mini",
-    lanes: Annotated[str, typer.Option(help="Decoders, the first being the reference.")] = (
-        "autoregressive,eagle3,glance"
-    ),
+    parts: With = [],  # noqa: B006
+    lanes: Annotated[str, typer.Option(help="Decoders, the first being the reference; all without it.")] = "",
     max_new_tokens: NewTokens = 256,
     budget: Budget = 31,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
@@ -66,15 +74,16 @@ def compare(
     """Answer one question with several decoders; exit code 0 only if every greedy lane is byte-identical."""
     from .engine import Settings
     from .images import load_image
-    from .presets import load
+    from .presets import load, parse
     from .race import race
 
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget, temperature=temperature)
     picture, notes = load_image(image)
-    family = load(preset)
+    family = load(preset, **parse(parts))
+    chosen = lanes.split(",") if lanes else family.lanes
     prompt = family.prompt(picture, question)
-    list(race(family, prompt, Settings(max_new_tokens=8), lanes.split(",")))  # warm up
-    text = "".join(race(family, prompt, settings, lanes.split(",")))
+    list(race(family, prompt, Settings(max_new_tokens=8), chosen))  # warm up
+    text = "".join(race(family, prompt, settings, chosen))
     for note in notes:
         console.print(f"[dim]{note}[/dim]")
     trace = traces.read(text)
@@ -126,6 +135,7 @@ def _lane_table(trace: traces.Trace) -> Table:
 @app.command()
 def bench(
     preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
     max_new_tokens: NewTokens = 128,
     budget: Budget = 31,
     repeats: Annotated[int, typer.Option(help="Measured runs of each lane and prompt, after a warm-up.")] = 3,
@@ -135,11 +145,13 @@ def bench(
     from . import bench as benches
     from .engine import Settings
     from .examples import shipped
-    from .presets import load
+    from .presets import load, parse
     from .provenance import of
 
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
-    family = load(preset)
+    family = load(preset, **parse(parts))
+    for lane in LANES:
+        family.check_lane(lane)
     rows = []
     for row in benches.run(family, shipped(), settings, repeats):
         rows.append(row)
@@ -190,3 +202,19 @@ def rounds(run: Run, csv: Annotated[Path, typer.Option(help="The table.")] = Pat
     from .saved import text_of
 
     csv.write_text(rounds_csv(traces.read(text_of(run))), encoding="utf-8", newline="")
+
+
+@app.command()
+def presets() -> None:
+    """List the model families: what they consist of, and what it takes to run them."""
+    from .presets import PRESETS
+
+    for name, preset in PRESETS.items():
+        how = preset.dtype if preset.quantize == "none" else f"{preset.dtype}, {preset.quantize}"
+        console.print(f"[bold]{name}[/bold]  {preset.memory:g} GiB in {how}  ({preset.licence})")
+        for title, part, lane in (
+            ("target", preset.target, ""),
+            ("block head", preset.block_head, "glance"),
+            ("EAGLE-3 head", preset.eagle3_head, "eagle3"),
+        ):
+            console.print(f"  {title}: {part or 'none.'} {preset.notes.get(lane, '')}".rstrip(), soft_wrap=True)

@@ -1,129 +1,185 @@
-"""The named model families: which target, which heads. Plain data, and the object that loading one gives."""
+"""The named model families, as plain data, and loading one of them.
+
+Every part of a preset can be replaced by a folder or a hub id: from the command line, or by the environment variables
+GLANCE_TARGET, GLANCE_BLOCK_HEAD, GLANCE_EAGLE3_HEAD ("none" for none), GLANCE_DTYPE and GLANCE_QUANTIZE. The command
+line goes first.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from PIL import Image
 
-from .checkpoints import TargetParts, load_block_head, load_eagle3_head, load_target
-from .drafters.autoregressive import Autoregressive
-from .drafters.block import BlockDrafter, BlockHead
-from .drafters.eagle3 import Eagle3Drafter, Eagle3Head
-from .engine import Drafter, Settings
+from .checkpoints import load_block_head, load_eagle3_head, load_target
+from .checkpoints.target import QUANTIZE
 from .errors import BadInput
-from .prompt import Prompt, check_image
-from .stop import StopRules
-from .target import EMBEDDINGS, Target
-from .text import Vocabulary
+from .family import Family
+
+__all__ = ["PRESETS", "Family", "Preset", "load", "parse", "resolve"]
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+DTYPES = ("float32", "bfloat16", "float16")
+PARTS = ("target", "block_head", "eagle3_head", "dtype", "quantize")
+_LANE_OF = {"block_head": "glance", "eagle3_head": "eagle3"}
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Where a family's parts lie: folders or hub ids."""
+    """Where a family's parts lie (folders or hub ids), and what it takes to run it.
+
+    Args:
+        block_head, eagle3_head: None where none is published.
+        quantize: of the target's linear layers: "none", "8bit" or "4bit" (bitsandbytes); heads are never quantized.
+        memory: GiB of device memory: weights of target and heads, and 2 for caches and activations of one request.
+        licence: of the target.
+        notes: lane -> why it is missing, or what to know of its head, in a sentence.
+    """
 
     target: str
-    block_head: str
-    eagle3_head: str
-    dtype: str = "float32"
+    block_head: str | None
+    eagle3_head: str | None
+    dtype: str
+    memory: float
+    licence: str
+    quantize: str = "none"
+    notes: Mapping[str, str] = field(default_factory=dict)
 
+
+_NO_BLOCK_HEAD = "No block head is published for {0}: train one, or name one with block_head=."
+_NO_EAGLE3_HEAD = "No EAGLE-3 head is published for {0}: train one, or name one with eagle3_head=."
+_TEXT_ONLY = (
+    "This block head was trained on text alone, for the language model in this target: a start for training."
+)
 
 PRESETS = {
     "mini": Preset(
         target=str(ASSETS / "mini/target"),
         block_head=str(ASSETS / "mini/glance"),
         eagle3_head=str(ASSETS / "mini/eagle3"),
+        dtype="float32",
+        memory=2.2,
+        licence="Apache-2.0",
+    ),
+    "qwen3-vl-2b": Preset(
+        target="Qwen/Qwen3-VL-2B-Instruct",
+        block_head=None,
+        eagle3_head="taobao-mnn/Qwen3-VL-2B-Instruct-Eagle3",
+        dtype="bfloat16",
+        memory=6.5,
+        licence="Apache-2.0",
+        notes={"glance": _NO_BLOCK_HEAD.format("Qwen3-VL-2B")},
+    ),
+    "qwen3-vl-4b": Preset(
+        target="Qwen/Qwen3-VL-4B-Instruct",
+        block_head="z-lab/Qwen3-4B-DFlash-b16",
+        eagle3_head=None,
+        dtype="bfloat16",
+        memory=11.5,
+        licence="Apache-2.0",
+        notes={"glance": _TEXT_ONLY, "eagle3": _NO_EAGLE3_HEAD.format("Qwen3-VL-4B")},
+    ),
+    "qwen3-vl-8b": Preset(
+        target="Qwen/Qwen3-VL-8B-Instruct",
+        block_head="z-lab/Qwen3-8B-DFlash-b16",
+        eagle3_head="AQ-MedAI/Qwen3-VL-8B-Instruct-eagle3",
+        dtype="bfloat16",
+        memory=21.5,
+        licence="Apache-2.0",
+        notes={"glance": _TEXT_ONLY},
+    ),
+    "qwen3-vl-32b": Preset(
+        target="Qwen/Qwen3-VL-32B-Instruct",
+        block_head=None,
+        eagle3_head=None,
+        dtype="bfloat16",
+        quantize="4bit",
+        memory=22.0,
+        licence="Apache-2.0",
+        notes={
+            "glance": _NO_BLOCK_HEAD.format("Qwen3-VL-32B"),
+            "eagle3": _NO_EAGLE3_HEAD.format("Qwen3-VL-32B"),
+        },
+    ),
+    "qwen2.5-vl-7b": Preset(
+        target="Qwen/Qwen2.5-VL-7B-Instruct",
+        block_head=None,
+        eagle3_head="Rayzl/qwen2.5-vl-7b-eagle3-sgl",
+        dtype="bfloat16",
+        memory=18.5,
+        licence="Apache-2.0",
+        notes={"glance": _NO_BLOCK_HEAD.format("Qwen2.5-VL-7B")},
+    ),
+    "llama-3.2-11b-vision": Preset(
+        target="meta-llama/Llama-3.2-11B-Vision-Instruct",
+        block_head=None,
+        eagle3_head=None,
+        dtype="bfloat16",
+        memory=22.5,
+        licence="Llama 3.2 Community Licence (accept it on the hub first)",
+        notes={
+            "glance": _NO_BLOCK_HEAD.format("Llama-3.2-11B-Vision"),
+            "eagle3": _NO_EAGLE3_HEAD.format("Llama-3.2-11B-Vision"),
+        },
     ),
 }
 
 
-class Family:
-    """A loaded target with its heads: everything that decoding a prompt needs, shared by all requests."""
-
-    def __init__(self, name: str, parts: TargetParts, block_head: BlockHead, eagle3_head: Eagle3Head) -> None:
-        self.name = name
-        self.parts = parts
-        self.block_head = block_head
-        self.eagle3_head = eagle3_head
-        fused = {*block_head.config.target_layer_ids, *eagle3_head.config.target_layer_ids}
-        self.target = Target(parts.model, {*fused, EMBEDDINGS})
-        self.vocabulary = Vocabulary(parts.tokenizer)
-
-    @property
-    def target_name(self) -> str:
-        """The target's folder name or hub id."""
-        return Path(self.parts.model.name_or_path).name or type(self.parts.model).__name__
-
-    @property
-    def eos_ids(self) -> frozenset[int]:
-        """Every id that ends an answer."""
-        return self.parts.eos_ids
-
-    @property
-    def max_positions(self) -> int:
-        """Tokens that the target can hold, prompt and answer."""
-        return self.parts.max_positions
-
-    def prompt(self, image: Image.Image | list[Image.Image] | None, question: str) -> Prompt:
-        """A prompt about one image, several, or none.
-
-        Raises:
-            BadInput: one sentence about what cannot be used.
-        """
-        images = [] if image is None else image if isinstance(image, list) else [image]
-        return self.parts.prompt(images, question)
-
-    def seen(self, image: Image.Image) -> Image.Image:
-        """The image as the target sees it, after the processor's resize."""
-        return self.target.adapter.seen(check_image(image), self.parts.image_processor)
-
-    def check_length(self, prompt: Prompt, settings: Settings) -> None:
-        """Refuse a request that does not fit into the target's positions.
-
-        Raises:
-            BadInput: one sentence.
-        """
-        room = self.max_positions - prompt.length - settings.budget - 1
-        if settings.max_new_tokens > room:
-            raise BadInput(f"This prompt leaves room for {max(room, 0)} new tokens; ask for fewer.")
-
-    def stop_rules(self, settings: Settings) -> StopRules:
-        """Where an answer of this family ends."""
-        return StopRules(self.eos_ids, settings.max_new_tokens, settings.stop, self.vocabulary.text)
-
-    def drafter(self, lane: str) -> Drafter:
-        """A fresh drafter for one request."""
-        make = {
-            "autoregressive": Autoregressive,
-            "eagle3": lambda: Eagle3Drafter(self.eagle3_head),
-            "glance": lambda: BlockDrafter(self.block_head, self.target.embed_tokens, self.target.lm_head),
-        }
-        return make[lane]()
-
-    def drafter_name(self, lane: str) -> str:
-        """One line on what drafts in a lane."""
-        names = {
-            "autoregressive": "none",
-            "eagle3": "EAGLE-3 head, 8 sequential passes a round",
-            "glance": f"block head, one pass for {self.block_head.config.block_size - 1} tokens",
-        }
-        return names[lane]
-
-
-def load(name: str = "mini", device: str | None = None) -> Family:
-    """Load a family by its preset's name.
+def parse(changes: Iterable[str]) -> dict[str, str]:
+    """`["target=FOLDER", "dtype=bfloat16"]` as a mapping.
 
     Raises:
-        BadInput: an unknown preset.
-        BadCheckpoint: a part that is missing or does not fit.
+        BadInput: no such part, or no value.
+    """
+    found = {}
+    for change in changes:
+        part, _, value = change.partition("=")
+        if part not in PARTS or not value:
+            raise BadInput(f"{change!r} replaces nothing; write PART=VALUE, the part being one of {', '.join(PARTS)}.")
+        found[part] = value
+    return found
+
+
+def resolve(name: str = "mini", **given: str) -> Preset:
+    """The preset with its parts replaced, by `given` first, then by the environment.
+
+    Raises:
+        BadInput: an unknown preset, dtype or quantization.
     """
     if name not in PRESETS:
         raise BadInput(f"There is no preset {name!r}; choose among {', '.join(PRESETS)}.")
-    preset = PRESETS[name]
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    parts = load_target(preset.target, getattr(torch, preset.dtype), device)
-    return Family(name, parts, load_block_head(preset.block_head, parts), load_eagle3_head(preset.eagle3_head, parts))
+    named = {part: os.environ.get(f"GLANCE_{part.upper()}") for part in PARTS}
+    parts: dict[str, str | None] = {part: value for part, value in {**named, **given}.items() if value}
+    for part, choices in (("dtype", DTYPES), ("quantize", QUANTIZE)):
+        if parts.get(part, choices[0]) not in choices:
+            raise BadInput(f"{parts[part]!r} is no {part} known here; choose among {', '.join(choices)}.")
+    replaced = {_LANE_OF.get(part) for part in parts}
+    notes = {lane: note for lane, note in PRESETS[name].notes.items() if lane not in replaced}
+    for part in _LANE_OF:
+        if parts.get(part) == "none":
+            parts[part] = None
+            notes[_LANE_OF[part]] = f"{part} was set to none."
+    return replace(PRESETS[name], notes=notes, **parts)
+
+
+def load(name: str = "mini", device: str | None = None, **given: str) -> Family:
+    """Load a family by its preset's name, with some parts replaced as in `resolve`.
+
+    With GLANCE_GRAPHS=1 in the environment, verify passes have fixed shapes and are replayed as CUDA graphs.
+
+    Raises:
+        BadInput: as `resolve`.
+        BadCheckpoint: a part that is missing or does not fit.
+    """
+    preset = resolve(name, **given)
+    if device is None:
+        device = "auto" if torch.cuda.device_count() > 1 else "cuda" if torch.cuda.is_available() else "cpu"
+    parts = load_target(preset.target, getattr(torch, preset.dtype), device, preset.quantize)
+    block_head = load_block_head(preset.block_head, parts) if preset.block_head else None
+    eagle3_head = load_eagle3_head(preset.eagle3_head, parts) if preset.eagle3_head else None
+    family = Family(name, parts, block_head, eagle3_head, preset.notes)
+    family.target.padded = os.environ.get("GLANCE_GRAPHS") == "1"
+    return family
