@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from PIL import Image
 from transformers import BaseImageProcessor, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from ..prompt import Prompt, chat_ids, check_image, finish
 
@@ -76,9 +77,9 @@ def encode(
 
 def seen(image: Image.Image, image_processor: BaseImageProcessor) -> Image.Image:
     """The image at the size that is cut into patches."""
-    _, rows, columns = image_processor(images=[image], return_tensors="pt")["image_grid_thw"][0].tolist()
-    patch = image_processor.patch_size
-    return image.resize((columns * patch, rows * patch), Image.Resampling(int(image_processor.resample)))
+    cell, limits = image_processor.patch_size * image_processor.merge_size, image_processor.size
+    height, width = smart_resize(image.height, image.width, cell, limits["shortest_edge"], limits["longest_edge"])
+    return image.resize((width, height), Image.Resampling(int(image_processor.resample)))
 
 
 def first(prompt: Prompt) -> dict[str, torch.Tensor]:
