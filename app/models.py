@@ -90,6 +90,10 @@ class Models:
         except Exception as error:  # whoever waits gets it
             self._error = error
 
+    def load_now(self) -> None:
+        """Load in the calling thread; raises what goes wrong."""
+        self._engine = self._load()
+
     def wait(self, seconds: float) -> bool:
         """Wait for the end of the loading, at most that long; True when it ended, well or badly."""
         thread = self._thread

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from app import zero
+from app.models import Models
 from glance.errors import BadInput
 
 SETTINGS = {"max_new_tokens": 16, "budget": 31, "temperature": 0.0, "seed": 0, "lanes": ()}
@@ -141,3 +143,14 @@ def test_the_duration_grows_with_the_request_and_stays_small(tokens, lanes):
 def test_elsewhere_the_engine_stays_as_it_is_and_the_package_is_not_asked_for():
     inner = Inner()
     assert not zero.ON and zero.engine(inner) is inner and not hasattr(zero, "spaces")
+
+
+def test_models_load_in_the_thread_that_asks():
+    """The emulated GPU exists in the importing thread alone."""
+    threads = []
+    models = Models(lambda: threads.append(threading.current_thread()) or Inner())
+    models.load_now()
+    assert threads == [threading.current_thread()] and models.ready
+    models.start()
+    models.get()
+    assert len(threads) == 1
