@@ -60,7 +60,7 @@ looked, or to ask again."""
 
 models = Models()
 if zero.ON:
-    models.get()  # before the fork
+    models.load_now()  # before the fork, and in the thread in which the GPU is emulated
 stops = run.Stops()
 gr.set_static_paths([PLAYER, EXAMPLES, TOUR])
 
