@@ -27,6 +27,7 @@ class Family:
         name: of the preset.
         block_head, eagle3_head: None where there is none; the family then lacks that lane.
         notes: lane -> why it is missing, in a sentence.
+        reach: limit of `glance.reach.warning`, in nats; None where the family has none.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class Family:
         block_head: BlockHead | None,
         eagle3_head: Eagle3Head | None,
         notes: Mapping[str, str] | None = None,
+        reach: float | None = None,
     ) -> None:
         self.name = name
         self.parts = parts
         self.block_head = block_head
         self.eagle3_head = eagle3_head
         self.notes = dict(notes or {})
+        self.reach = reach
         fused = {i for head in (block_head, eagle3_head) if head for i in head.config.target_layer_ids}
         self.target = Target(parts.model, {*fused, EMBEDDINGS})
         self.vocabulary = Vocabulary(parts.tokenizer)

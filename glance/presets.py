@@ -37,6 +37,7 @@ class Preset:
         memory: GiB of device memory: weights of target and heads, and 2 for caches and activations of one request.
         licence: of the target.
         notes: lane -> why it is missing, or what to know of its head, in a sentence.
+        reach: nats above which a picture is probably outside what the target was trained for (`glance.reach`).
     """
 
     target: str
@@ -47,13 +48,12 @@ class Preset:
     licence: str
     quantize: str = "none"
     notes: Mapping[str, str] = field(default_factory=dict)
+    reach: float | None = None
 
 
 _NO_BLOCK_HEAD = "No block head is published for {0}: train one, or name one with block_head=."
 _NO_EAGLE3_HEAD = "No EAGLE-3 head is published for {0}: train one, or name one with eagle3_head=."
-_TEXT_ONLY = (
-    "This block head was trained on text alone, for the language model in this target: a start for training."
-)
+_TEXT_ONLY = "This block head was trained on text alone, for the language model in this target: a start for training."
 
 PRESETS = {
     "mini": Preset(
@@ -180,6 +180,7 @@ def load(name: str = "mini", device: str | None = None, **given: str) -> Family:
     parts = load_target(preset.target, getattr(torch, preset.dtype), device, preset.quantize)
     block_head = load_block_head(preset.block_head, parts) if preset.block_head else None
     eagle3_head = load_eagle3_head(preset.eagle3_head, parts) if preset.eagle3_head else None
-    family = Family(name, parts, block_head, eagle3_head, preset.notes)
+    reach = preset.reach if preset.target == PRESETS[name].target else None
+    family = Family(name, parts, block_head, eagle3_head, preset.notes, reach)
     family.target.padded = os.environ.get("GLANCE_GRAPHS") == "1"
     return family

@@ -1,4 +1,4 @@
-"""`python -m glance lab reading | acceptance`."""
+"""`python -m glance lab reading | acceptance | reach`."""
 
 from __future__ import annotations
 
@@ -68,3 +68,29 @@ def acceptance(
     console.print(table)
     figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
     _keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
+
+
+@lab.command()
+def reach(
+    preset: Preset = "mini",
+    prompts: Prompts = 20,
+    photographs: Annotated[Path | None, typer.Option(help="Folder of JPEG photographs to ask about too.")] = None,
+    json_file: Json = None,
+) -> None:
+    """How unsure the target is of pictures that it was trained for, and of others: the limit of the app's warning."""
+    from ..engine import Settings
+    from ..presets import load
+    from ..provenance import of
+    from . import reach as suite
+
+    family = load(preset)
+    files = sorted(f for f in photographs.iterdir() if f.suffix in (".jpg", ".jpeg")) if photographs else []
+    rows = list(suite.measure(family, prompts, files))
+    figures = suite.figures(rows)
+    table = Table("Kind", "Asked", "Mean (nats)", "Above the limit")
+    for kind in dict.fromkeys(r.kind for r in rows):
+        nats = [r.nats for r in rows if r.kind == kind]
+        table.add_row(kind, str(len(nats)), f"{sum(nats) / len(nats):.2f}", f"{figures[kind + '_above']:.0%}")
+    console.print(table)
+    console.print(f"limit {figures['limit']:.2f} nats; {figures['outside']:.0%} of what is outside lies above it")
+    _keep(json_file, figures, [asdict(r) for r in rows], of(family, Settings()))
