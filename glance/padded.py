@@ -8,6 +8,7 @@ passes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SIZES = (1, 16, 32, 64, 128)  # rows of a verify pass, the root's included
 Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
 class Recorded(Generic[Result]):
@@ -52,6 +54,7 @@ class Recorded(Generic[Result]):
         except RuntimeError as error:
             torch.cuda.synchronize(device)
             self.note = f"recording failed: {str(error).splitlines()[0]}"
+            log.warning("A pass runs without a CUDA graph; %s.", self.note)
 
     def __call__(self) -> Result:
         """The result; a later call may overwrite it."""

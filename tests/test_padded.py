@@ -72,7 +72,7 @@ def test_recording_says_why_it_is_not_there(record, word):
     assert recorded().tolist() == [2, 2, 2]
 
 
-def test_a_recording_that_fails_falls_back(monkeypatch):
+def test_a_recording_that_fails_falls_back_with_a_message(monkeypatch, caplog):
     class Stream:
         def __init__(self, *args):
             raise RuntimeError("capture is not permitted\nat all")
@@ -81,3 +81,4 @@ def test_a_recording_that_fails_falls_back(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     recorded = Recorded(lambda: 7, torch.device("cuda"))
     assert recorded() == 7 and recorded.note == "recording failed: capture is not permitted"
+    assert caplog.messages == ["A pass runs without a CUDA graph; recording failed: capture is not permitted."]

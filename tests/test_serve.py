@@ -22,7 +22,9 @@ def presets(monkeypatch, tmp_path):
         "full": {**hub, "eagle3_head": "org/eagle3"},
         "own": {**hub, "block_head": str(tmp_path), "eagle3_head": None},
     }
-    monkeypatch.setattr(serve, "PRESETS", {name: type("Parts", (), parts) for name, parts in made.items()})
+    real = serve.resolve
+    found = {name: type("Parts", (), parts) for name, parts in made.items()}
+    monkeypatch.setattr(serve, "resolve", lambda name: found.get(name) or real(name))
 
 
 def flags(line: str) -> dict[str, str]:
@@ -72,6 +74,11 @@ def test_plain_decoding_has_no_speculative_flag(engine):
 def test_refusals(words, sentence):
     result = CliRunner().invoke(app, ["serve-command", *words])
     assert result.exit_code == 2 and sentence in result.stderr
+
+
+def test_a_part_named_in_the_environment_is_served(monkeypatch):
+    monkeypatch.setenv("GLANCE_BLOCK_HEAD", "me/my-head")
+    assert " --speculative-draft-model-path me/my-head " in serve.command("sglang", "qwen3-vl-8b")
 
 
 def test_the_command_prints_one_line():

@@ -1,0 +1,74 @@
+"""The command that starts a production engine with the same target and head.
+
+Flags: SGLang's as its documentation had them in September 2026, and vLLM 0.32's. Both engines verify a block head's
+draft as a chain, not as a tree; SGLang has a tree for EAGLE-3, and its width counts the root, which our budget does
+not. vLLM reports acceptance with an answer only if it is told to.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import BadInput
+from ..presets import resolve
+
+EAGLE3_STEPS, EAGLE3_TOP_K = 8, 4
+HEADS = {"glance": "block_head", "eagle3": "eagle3_head", "none": None}
+
+
+def block_size(head: str, default: int = 16) -> int:
+    """Slots of a block: from the config of a head that lies in a folder, else the published heads' 16."""
+    file = Path(head) / "config.json"
+    if not file.is_file():
+        return default
+    config = json.loads(file.read_text(encoding="utf-8"))
+    return config.get("block_size") or config.get("dflash_config", {}).get("block_size") or default
+
+
+def sglang(target: str, dtype: str, kind: str, head: str | None, budget: int) -> list[str]:
+    """`python -m sglang.launch_server …`."""
+    words = ["python", "-m", "sglang.launch_server", "--model-path", target, "--dtype", dtype]
+    if kind == "glance":
+        words += ["--speculative-algorithm", "DFLASH", "--speculative-draft-model-path", head]
+        words += ["--speculative-num-draft-tokens", str(block_size(head))]
+    elif kind == "eagle3":
+        words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", head]
+        words += ["--speculative-num-steps", str(EAGLE3_STEPS), "--speculative-eagle-topk", str(EAGLE3_TOP_K)]
+        words += ["--speculative-num-draft-tokens", str(budget + 1)]
+    return [*words, "--host", "127.0.0.1", "--port", "30000"]
+
+
+def vllm(target: str, dtype: str, kind: str, head: str | None, budget: int) -> list[str]:
+    """`vllm serve …`."""
+    words = ["vllm", "serve", target, "--dtype", dtype]
+    if kind != "none":
+        method, tokens = ("dflash", block_size(head) - 1) if kind == "glance" else ("eagle3", EAGLE3_STEPS)
+        config = {"method": method, "model": head, "num_speculative_tokens": tokens}
+        words += ["--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "summary"]
+    return [*words, "--host", "127.0.0.1", "--port", "8000"]
+
+
+ENGINES: dict[str, Callable[..., list[str]]] = {"sglang": sglang, "vllm": vllm}
+
+
+def command(engine: str, preset: str, kind: str = "glance", budget: int = 31) -> str:
+    """One line for a shell. A preset's quantisation is not passed on: the engines take quantised checkpoints instead.
+
+    Args:
+        kind: whose head drafts: "glance", "eagle3", or "none" for plain decoding.
+        budget: nodes of EAGLE-3's tree in SGLang, root excluded; the other drafts are chains.
+
+    Raises:
+        BadInput: an unknown engine, preset or head, or a head that nobody has published.
+    """
+    for name, value, known in (("engine", engine, ENGINES), ("head", kind, HEADS)):
+        if value not in known:
+            raise BadInput(f"There is no {name} {value!r}; choose among {', '.join(known)}.")
+    parts = resolve(preset)
+    head = getattr(parts, HEADS[kind]) if HEADS[kind] else None
+    if HEADS[kind] and head is None:
+        raise BadInput(f"No {kind} head is known for {preset}; choose another with --head, or none.")
+    return shlex.join(ENGINES[engine](parts.target, parts.dtype, kind, head, budget))
