@@ -106,12 +106,12 @@ def save_speculators(
 
 def _own_tensors(head: BlockHead | Eagle3Head, target: TargetParts) -> dict[str, torch.Tensor]:
     """What the head does not share with the target; a reduced vocabulary comes with both of its maps."""
-    tensors = dict(head.state_dict())
-    if "embed_tokens.weight" in tensors and torch.equal(tensors["embed_tokens.weight"], embeddings_of(target)):
+    tensors, live = {name: tensor.cpu() for name, tensor in head.state_dict().items()}, embeddings_of(target).cpu()
+    if "embed_tokens.weight" in tensors and torch.equal(tensors["embed_tokens.weight"].to(live), live):
         del tensors["embed_tokens.weight"]
     if "t2d" in tensors and "d2t" not in tensors:
         kept = tensors["t2d"].nonzero()[:, 0]
-        tensors["d2t"] = kept - torch.arange(len(kept), device=kept.device)
+        tensors["d2t"] = kept - torch.arange(len(kept))
     return tensors
 
 

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -21,6 +20,7 @@ from glance.drafters.block import BlockHead
 from glance.drafters.block import default_layer_ids as block_layer_ids
 from glance.drafters.eagle3 import Eagle3Head
 from glance.drafters.eagle3 import default_layer_ids as eagle3_layer_ids
+from glance.exporters import save_head
 from glance.target import EMBEDDINGS
 from glance.training.corpus import Answered
 from glance.training.head_block import Look, block_loss, block_top1, build_block_head
@@ -192,7 +192,7 @@ def train_head(
         if trainer.done % save_every == 0:
             trainer.save(out)
     trainer.save(out)
-    save_head(recipe, head, parts, out / "head")
+    save_head(head, parts, out / "head", torch.bfloat16)
     seen = random.Random(0).sample(rows, min(len(rows), len(held_out)))
     with trainer.device:
         found = {name: figures(recipe, head, parts, some) for name, some in (("held_out", held_out), ("train", seen))}
@@ -209,56 +209,3 @@ def figures(recipe: HeadRecipe, head: nn.Module, parts: TargetParts, rows: list[
         return {"top1": top1, "chain_accepted": accepted}
     found = [eagle3_loss(head, rows[i : i + recipe.batch], lm_head, recipe) for i in range(0, len(rows), recipe.batch)]
     return {"top1": torch.tensor([top1 for _, top1 in found]).nanmean(0).tolist()}
-
-
-def save_head(recipe: HeadRecipe, head: BlockHead | Eagle3Head, parts: TargetParts, folder: Path) -> None:
-    """Write the head in bfloat16 with the config of its format."""
-    folder.mkdir(parents=True, exist_ok=True)
-    c, text = head.config, parts.model.config.text_config
-    config: dict[str, object] = {
-        "hidden_size": c.hidden_size,
-        "intermediate_size": c.intermediate_size,
-        "num_attention_heads": c.num_attention_heads,
-        "num_key_value_heads": c.num_key_value_heads,
-        "head_dim": c.head_dim,
-        "hidden_act": "silu",
-        "rms_norm_eps": c.rms_norm_eps,
-        "rope_theta": c.rope_theta,
-        "rope_scaling": None,
-        "max_position_embeddings": c.max_position_embeddings,
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": False,
-        "vocab_size": text.vocab_size,
-        "bos_token_id": text.bos_token_id,
-        "eos_token_id": text.eos_token_id,
-        "dtype": "bfloat16",
-    }
-    if recipe.kind == "glance":
-        config |= {
-            "architectures": ["DFlashDraftModel"],
-            "model_type": "qwen3",
-            "num_hidden_layers": c.num_hidden_layers,
-            "layer_types": ["full_attention"] * c.num_hidden_layers,
-            "block_size": c.block_size,
-            "num_target_layers": text.num_hidden_layers,
-            "dflash_config": {"mask_token_id": c.mask_token_id, "target_layer_ids": list(c.target_layer_ids)},
-        }
-    else:
-        config |= {
-            "architectures": ["LlamaForCausalLMEagle3"],
-            "model_type": "llama",
-            "num_hidden_layers": 1,
-            "draft_vocab_size": c.draft_vocab_size,
-            "eagle_config": {
-                "eagle_aux_hidden_state_layer_ids": list(c.target_layer_ids),
-                "use_aux_hidden_state": True,
-            },
-        }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    tensors = {
-        name: t.detach().cpu().to(torch.bfloat16).contiguous() if t.is_floating_point() else t.cpu()
-        for name, t in head.state_dict().items()
-        if name != "embed_tokens.weight"  # the target's own
-    }
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -15,6 +15,7 @@ from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.drafters.eagle3 import Eagle3Drafter
 from glance.engine import Decoding, Settings
+from glance.exporters import save_head
 from glance.stop import StopRules
 from glance.target import EMBEDDINGS, Target
 from glance.trace import summarize
@@ -23,7 +24,7 @@ from glance.training.corpus import Answered, answer_samples, build_corpus, make_
 from glance.training.head_block import BlockBatch, Look, block_hidden, block_loss
 from glance.training.head_eagle3 import eagle3_loss
 from glance.training.head_recipe import HeadRecipe
-from glance.training.heads import HeadTrainer, build_head, loss_of, reads_of, save_head, train_head
+from glance.training.heads import HeadTrainer, build_head, loss_of, reads_of, train_head
 from glance.training.states import Reads, teacher_forced
 
 from .tiny import SHAPE
@@ -291,7 +292,7 @@ def test_an_overfitted_head_drafts_whole_blocks_in_the_engine(parts, recipe):
 
 def test_save_head_leaves_out_the_targets_embeddings(parts, answered, tmp_path):
     head, _ = _rows(parts, answered[:1], EAGLE3)
-    save_head(EAGLE3, head, parts, tmp_path)
+    save_head(head, parts, tmp_path)
     assert "embed_tokens.weight" not in load_file(tmp_path / "model.safetensors")
 
 
