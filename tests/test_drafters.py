@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 
@@ -10,8 +11,9 @@ import torch
 
 from glance.drafters import block, eagle3
 from glance.drafters.autoregressive import Autoregressive
-from glance.drafters.block import BlockDrafter
+from glance.drafters.block import BlockDrafter, BlockHead
 from glance.drafters.eagle3 import Eagle3Drafter
+from glance.drafters.layers import MRope
 from glance.engine import Decoding, Settings, Step
 from glance.target import EMBEDDINGS
 from tests import tiny
@@ -254,3 +256,79 @@ def test_the_likeliest_tokens_after_the_root_are_those_of_the_tree(family, lane)
         assert len(top) == 5 and len(shared) == min(5, len(children))
         assert {t: top[t] for t in shared} == pytest.approx({t: children[t] for t in shared}, abs=1e-5)
         assert list(rnd.draft_top_log_q) == sorted(rnd.draft_top_log_q, reverse=True)
+
+
+def three_axes(family, lane):
+    """The family's head and a drafter of it, rotating by the target's three axes."""
+    head = copy.deepcopy({"eagle3": family.eagle3_head, "glance": family.block_head}[lane])
+    head.config = dataclasses.replace(head.config, mrope=MRope((4, 2, 2), interleaved=True))
+    if lane == "eagle3":
+        return Spy(head), lambda spy: Eagle3Drafter(spy, image_id(family), steps=8, top_k=4)
+    return Spy(head), lambda spy: BlockDrafter(spy, family.target.embed_tokens, family.target.lm_head)
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_a_head_of_three_axes_is_given_the_targets_positions(family, lane):
+    """Each image keeps one temporal position and spans the others; behind the prompt all axes advance alike."""
+    spy, make = three_axes(family, lane)
+    prompt, rounds, answer = fed_run(family, Fed(make(spy)))
+    behind = torch.arange(prompt.length, prompt.length + len(answer) + 8) + prompt.rope_delta
+    true = torch.cat((prompt.positions[:, 0], behind.expand(3, -1)), -1)
+    assert not torch.equal(true[0], true[1]) and prompt.rope_delta < 0
+    calls, seen = (spy.calls[1::8] if lane == "eagle3" else spy.calls[1:]), 0
+    for (args, _), rnd in zip([spy.calls[0], *calls], [None, *rounds], strict=True):
+        rows = args[0].shape[1]
+        assert torch.equal(args[2], true[:, seen : seen + rows])
+        seen += rows
+        if lane == "glance" and rnd:
+            assert torch.equal(args[3], true[:, seen : seen + spy.config.block_size])
+    if lane == "eagle3":
+        for depth, (args, _) in enumerate(spy.calls[2:9], 1):  # drafted rows of the first round
+            at = rounds[0].position - 1 + prompt.rope_delta + depth
+            assert torch.equal(args[2], torch.full((3, args[0].shape[1]), at))
+
+
+@pytest.mark.parametrize("lane", ["eagle3", "glance"])
+def test_three_axes_change_what_is_drafted_behind_an_image_and_nothing_without_one(family, lane):
+    spy, make = three_axes(family, lane)
+    for images, same in ((IMAGES["one"], False), (None, True)):
+        prompt = family.prompt(images, "Say it.")
+        step = Step(prompt.ids[0], 0, family.target.prefill(prompt).states, 65, prompt.positions[:, 0])
+        drafts = []
+        for drafter in (make(spy), family.drafter(lane)):
+            drafter.begin(step, prompt.length + 64)
+            drafts.append(drafter.propose(31).tree)
+        assert (drafts[0].log_q == pytest.approx(drafts[1].log_q, abs=1e-4)) == same
+
+
+def test_a_block_head_with_its_own_vocabulary_and_embeddings(family):
+    config = dataclasses.replace(
+        family.block_head.config, vocab_size=264, draft_vocab_size=3, own_embeddings=True, block_size=4
+    )
+    head = BlockHead(config).requires_grad_(False)
+    head.t2d[[65, 70, 263]] = True  # the mask's id is among them
+    drafter = BlockDrafter(head, None, None)  # the target's are not touched
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    expected, _ = decode(family, prompt, Autoregressive())
+    got, rounds = decode(family, prompt, drafter)
+    assert got.answer == expected.answer
+    assert {t for r in rounds for t in r.tokens} == {65, 70}
+    hidden = torch.randn(2, 32)
+    full, drafted = head.logits(hidden, None), head.lm_head(hidden)
+    assert torch.equal(full[:, [65, 70, 263]], drafted)
+    assert full.isinf().sum() == 2 * 261
+
+
+def test_an_eagle3_head_embeds_text_by_itself_and_images_as_the_target_does(family):
+    head = copy.deepcopy(family.eagle3_head)
+    head.embed_tokens.weight.data.mul_(-2)
+    spy = Spy(head)
+    drafter = Eagle3Drafter(spy, image_id(family))
+    prompt = family.prompt(IMAGES["one"], "Say it.")
+    states = family.target.prefill(prompt).states
+    drafter.begin(Step(prompt.ids[0], 0, states, 65, prompt.positions[:, 0]), prompt.length + 64)
+    following = prompt.ids[0, 1:]
+    image = following == image_id(family)
+    embedded = spy.calls[0][0][0][0]
+    assert image.any() and torch.equal(embedded[image], states[EMBEDDINGS][1:][image])
+    assert torch.equal(embedded[~image], head.embed_tokens(following[~image]))
