@@ -39,7 +39,8 @@ GUIDE = """
 - **τ** is tokens for one round: the mean accepted length plus one for the target's own token. The **budget** is the
   number of candidates in a tree, its root not counted. **Target passes** leave out the prefill, which all lanes share.
 - **H** at the root is the entropy of the target's next-token distribution in nats: the wider the ring, the less
-  certain the target is, and the harder it is to guess what it will write.
+  certain the target is, and the harder it is to guess what it will write. **Δ** is the margin: how far the logit of
+  its first choice lies above the second.
 - All times are measured. The lanes take turns, always the one whose own clock is furthest behind, so none disturbs
   another; playing back and stepping happen in your browser. *Slow motion* stretches one round to a few seconds.
 - **Surprise** goes to the next round that is worth a look: the target was unusually unsure, a long run was copied, or

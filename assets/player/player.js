@@ -21,11 +21,7 @@
       this.follow = false;
       this.slow = null;
       this.parts = G.buildShell(root, SPEEDS);
-      this.timeline = new G.Timeline(this.parts.timeWrap, (t, row) => {
-        this.pause();
-        if (row !== null) this.choose(row);
-        this.seek(t);
-      });
+      this.timeline = new G.Timeline(this.parts.timeWrap, (t, row, clicked) => this.pick(t, row, clicked));
       G.bindControls(this);
       this.sections = new G.Panels(this, this.parts.sections);
       this.panels = this.sections.list;
@@ -211,6 +207,15 @@
       this.pause();
       this.choose(order);
       this.seek(this.lane.end[k]);
+    }
+
+    /** A touch of the time line: a click on a bar shows its round as in a click on the text, a drag shows the moment. */
+    pick(t, row, clicked) {
+      this.pause();
+      if (row !== null) this.choose(row);
+      const k = this.lane.finished(t);
+      if (clicked && row !== null && this.lane.rounds[k]) this.goTo(row, k);
+      else this.seek(t);
     }
 
     /** The chosen lane's next (+1) or previous (-1) surprising round. */

@@ -4,7 +4,9 @@
 
   const ROW = 34, TOP = 6, BOTTOM = 24;
 
-  /** @param onSeek(ms, laneIndex) called for a click or a drag. */
+  const STILL = 4; // pixels that a click may move
+
+  /** @param onSeek(ms, laneIndex, clicked) called while dragging, and with `clicked` at the end of a mere click. */
   G.Timeline = class {
     constructor(host, onSeek) {
       this.plot = G.el("div", { class: "gl-time" });
@@ -14,18 +16,30 @@
       this.run = null;
       this.span = 1; // milliseconds that the drawn axis covers; a live run may be ahead of it
       host.replaceChildren(this.plot, this.pick, this.head);
-      const seek = (event) => {
+      const seek = (event, clicked) => {
         const m = this.metrics();
         if (!m) return;
         const box = this.plot.getBoundingClientRect();
         const row = Math.floor((event.clientY - box.top - m.top) / (m.height / this.run.lanes.length));
         onSeek((event.clientX - box.left - m.left) / m.width * this.span,
-          row >= 0 && row < this.run.lanes.length ? row : null);
+          row >= 0 && row < this.run.lanes.length ? row : null, clicked);
       };
-      let dragging = false;
-      host.addEventListener("pointerdown", (event) => { if (event.button === 0) { dragging = true; seek(event); } });
-      host.addEventListener("pointermove", (event) => { if (dragging && event.buttons) seek(event); else dragging = false; });
-      host.addEventListener("pointerup", () => { dragging = false; });
+      let from = null, moved = false;
+      host.addEventListener("pointerdown", (event) => {
+        if (event.button !== 0) return;
+        from = event.clientX;
+        moved = false;
+        seek(event, false);
+      });
+      host.addEventListener("pointermove", (event) => {
+        if (from === null || !event.buttons) { from = null; return; }
+        moved = moved || Math.abs(event.clientX - from) > STILL;
+        if (moved) seek(event, false);
+      });
+      host.addEventListener("pointerup", (event) => {
+        if (from !== null && !moved) seek(event, true);
+        from = null;
+      });
     }
 
     /** Where the plot area lies in its box, or null before the first drawing. */
@@ -41,7 +55,8 @@
       if (!width) return null;
       this.run = run;
       this.span = run.total;
-      const row = ROW * theme.size, below = BOTTOM * theme.size, narrow = width < 560, rows = run.lanes.length, left = narrow ? 12 : 112 * theme.size;
+      const row = ROW * theme.size, below = BOTTOM * theme.size, rows = run.lanes.length;
+      const narrow = width < 560, left = narrow ? 12 : 112 * theme.size;
       const scale = (width - left - 12) / run.total;
       const data = [];
       for (const lane of run.lanes) {

@@ -272,6 +272,21 @@ def test_a_click_on_the_text_shows_its_round(page):
     assert page.locator(".gl-lane[data-lane=eagle3] [data-r='2'].gl-selected").count() == 1
 
 
+def test_a_click_on_the_time_line_shows_its_round(page):
+    place = player(
+        page,
+        """(() => {
+      P.parts.timeWrap.scrollIntoView({ block: 'center' });
+      const m = P.timeline.metrics(), box = P.timeline.plot.getBoundingClientRect(), lane = P.run.lanes[1];
+      const t = (lane.start[4] + lane.end[4]) / 2;
+      return [box.left + m.left + m.width * t / P.run.total, box.top + m.top + m.height * 0.5];
+    })()""",
+    )
+    page.mouse.click(*place)
+    assert (data(page, "chosen"), data(page, "round"), data(page, "phase")) == ("eagle3", "4", "done")
+    assert page.locator(".gl-lane[data-lane=eagle3] [data-r='4'].gl-selected").count() == 1
+
+
 def test_tree_of_a_round(page):
     rnd = trace.read("".join(fake.lines())).lane("glance").rounds[2]
     player(page, "P.seek(P.run.byId.get('glance').end[2])")
@@ -380,3 +395,30 @@ def test_phone(stub_server, visit):
     player(page, "P.play(true)")
     player(page, "P.seek(200)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_two_lanes_chosen_on_a_phone(stub_server, visit):
+    page = visit(stub_server, width=390, height=844)
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#lanes input")
+    page.click("#lanes label:has-text('Autoregressive')")
+    page.locator("#go").scroll_into_view_if_needed()
+    assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") < 0
+    ask(page, "Which two?")
+    wait_done(page, "first")
+    assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") >= -1
+    names = page.locator(".gl-lane h2 span:not(.gl-badge)").all_inner_texts()
+    assert names == ["EAGLE-3", "GLANCE"]
+    assert page.inner_text(".gl-lane[data-lane=eagle3] .gl-badge") == "reference"
+    assert page.locator(".gl-tabs button").count() == 2
+
+
+def test_one_lane_is_no_race(stub_server, visit):
+    page = visit(stub_server)
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#lanes input")
+    for name in ("EAGLE-3", "GLANCE"):
+        page.click(f"#lanes label:has-text('{name}')")
+    ask(page, "Alone?")
+    wait_status(page, "choose at least two")
+    assert data(page, "run") == "first"

@@ -1,0 +1,270 @@
+"""What the player draws and says, in a page by itself that needs no server."""
+
+from dataclasses import replace
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from glance import trace
+from glance.export import PLAYER, replay_html
+from tests.app import fake
+from tests.app.conftest import Visits
+
+pytestmark = pytest.mark.browser
+
+ROOT = ".gl-root[data-ready]"
+EMOJI = ("\U0001f469\u200d", "\U0001f4bb")  # one character from two tokens
+TOURS = [path.read_text(encoding="utf-8") for path in sorted((PLAYER.parent / "tour" / "en").glob("*.md"))]
+
+
+def enriched(lines: list[str]) -> str:
+    """The run with the likeliest tokens of both sides, taken from the first level of each tree."""
+    run, lanes = trace.read("".join(lines)), []
+    for lane in run.lanes:
+        rounds = []
+        for rnd in lane.rounds:
+            first = [i for i, parent in enumerate(rnd.parents) if parent < 0]
+            q = sorted(first, key=lambda i: -rnd.log_q[i])[:5]
+            p = sorted(first, key=lambda i: -rnd.log_p[i])[:5]
+            rounds.append(replace(
+                rnd, draft_top=tuple(rnd.tokens[i] for i in q), draft_top_log_q=tuple(rnd.log_q[i] for i in q),
+                target_top=tuple(rnd.tokens[i] for i in p), target_top_log_p=tuple(rnd.log_p[i] for i in p),
+            ))  # fmt: skip
+        lanes.append(trace.Lane(lane.id, tuple(rounds), lane.end))
+    return trace.write(trace.Trace(run.header, tuple(lanes), run.pieces))
+
+
+WORDS = [*fake.ANSWER[:6], *EMOJI, *fake.ANSWER[6:]]
+PLAIN = enriched(fake.lines(WORDS, run="plain"))
+BAD = enriched(fake.lines(fake.HOSTILE * 2, fake.HOSTILE, fake.HOSTILE[0], run="bad"))
+
+
+@pytest.fixture(scope="module")
+def shared(browser):
+    """One page for all tests here."""
+    visits = Visits(browser)
+    page = visits.blank(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page.set_content(replay_html(PLAIN))
+    page.wait_for_selector(ROOT)
+    yield page
+    visits.close()
+
+
+def player(page, expression: str):
+    return page.evaluate(f"(() => {{ const P = document.querySelector('main').player; return {expression}; }})()")
+
+
+def feed(page, text: str) -> None:
+    page.evaluate("text => document.querySelector('main').player.feed(text)", text)
+
+
+def data(page, name: str) -> str | None:
+    return page.get_attribute("main", f"data-{name}")
+
+
+@pytest.fixture
+def page(shared):
+    """The shared page on the plain run, at its end, on GLANCE."""
+    if data(shared, "run") != "plain":
+        feed(shared, PLAIN)
+    player(shared, "(P.pause(), P.tour.close(), P.choose(2), P.seek(Infinity))")
+    return shared
+
+
+def ranks(rnd: trace.Round) -> list[int]:
+    """Of each node: 1 for the drafter's favourite after its parent, 2 for the next."""
+    key = lambda i: (-rnd.log_q[i], i)  # noqa: E731
+    return [
+        1 + sum(key(j) < key(i) for j in range(len(rnd.tokens)) if rnd.parents[j] == rnd.parents[i])
+        for i in range(len(rnd.tokens))
+    ]
+
+
+def expected_surprises(run: trace.Trace, lane: trace.Lane) -> dict[int, set[str]]:
+    """Round -> kinds of surprise, by the issue's definitions."""
+    entropies = sorted(r.entropy for x in run.lanes for r in x.rounds)
+    limit = entropies[-(-9 * len(entropies) // 10) - 1]
+    reach = max((max(r.depths, default=0) for r in lane.rounds), default=0)
+    found = {}
+    for k, rnd in enumerate(lane.rounds):
+        kinds = set()
+        if rnd.entropy > limit and rnd.entropy >= 0.5:
+            kinds.add("unsure")
+        if len(rnd.accepted) >= 8 or (1 < len(rnd.accepted) == reach):
+            kinds.add("right")
+        rank = ranks(rnd)
+        if any(rank[i] > 1 for i in rnd.accepted):
+            kinds.add("chain of favourites")
+        if kinds:
+            found[k] = kinds
+    return found
+
+
+def test_surprising_rounds_are_found_and_explained(page):
+    run = trace.read(PLAIN)
+    all_kinds = set()
+    for order, lane in enumerate(run.lanes):
+        wanted = expected_surprises(run, lane)
+        got = player(page, f"Glance.surprising(P.run, P.run.lanes[{order}]).list")
+        assert got == list(wanted)
+        for k, kinds in wanted.items():
+            player(page, f"P.goTo({order}, {k})")
+            words = page.inner_text(".gl-why")
+            assert words.startswith("Worth a look: ") and all(kind in words for kind in kinds)
+            all_kinds |= kinds
+        common = next(k for k in range(len(lane.rounds)) if k not in wanted)
+        player(page, f"P.goTo({order}, {common})")
+        assert page.inner_text(".gl-why") == ""
+    assert all_kinds == {"unsure", "right", "chain of favourites"}
+
+
+def test_buttons_and_keys_go_to_surprising_rounds(page):
+    run = trace.read(PLAIN)
+    wanted = list(expected_surprises(run, run.lane("glance")))
+    player(page, "P.seek(0)")
+    page.focus(".gl-tree")
+    seen = []
+    while not page.is_disabled("[data-action=rare]"):
+        page.keyboard.press("n")
+        seen.append(int(data(page, "round")))
+    assert seen == [k for k in wanted if k > 0]
+    page.keyboard.press("p")
+    assert int(data(page, "round")) == wanted[-2] and data(page, "phase") == "done"
+    page.click("[data-action=rare]")
+    assert int(data(page, "round")) == wanted[-1]
+
+
+def test_what_the_drafter_thought_stands_beside_the_target(page):
+    rnd = trace.read(PLAIN).lane("glance").rounds[1]
+    player(page, "P.goTo(2, 1)")
+    rows = page.locator(".gl-topstable tbody tr")
+    assert rows.count() == len({*rnd.draft_top, *rnd.target_top})
+    shares = page.locator(".gl-topstable td").evaluate_all("cells => cells.map((c) => c.textContent)")
+    best = max(range(len(rnd.target_top)), key=lambda i: rnd.target_top_log_p[i])
+    assert page.locator(".gl-topstable .gl-next").count() == (rnd.emitted[0] in {*rnd.draft_top, *rnd.target_top})
+    assert any("90%" in share for share in shares) and best >= 0
+    player(page, "P.goTo(0, 1)")  # an autoregressive round has no candidates, so here no figures either
+    assert not page.is_visible(".gl-tops")
+    feed(page, "".join(fake.lines(run="old")))  # a trace without these figures
+    player(page, "P.goTo(2, 1)")
+    assert not page.is_visible(".gl-tops")
+
+
+def test_margin_rank_and_deferral_are_told(page):
+    run = trace.read(PLAIN)
+    rnd = run.lane("glance").rounds[3]
+    assert rnd.deferred
+    player(page, "P.goTo(2, 3)")
+    assert f"margin {rnd.margin:.2f}" in page.inner_text(".gl-say") and "nearly tied" in page.inner_text(".gl-say")
+    texts = player(page, "P.parts.plot.data.flatMap((d) => d.text || [])")
+    assert f"H {rnd.entropy:.2f}<br>Δ {rnd.margin:.2f}" in texts and "≈ deferred" in texts
+    assert page.locator(".gl-lane[data-lane=glance] [data-r='3'] .gl-deferred").count() == 1
+    hover = player(page, "P.parts.plot.data.filter((d) => d.customdata).flatMap((d) => d.customdata.map((c) => c[4]))")
+    assert sorted(hover) == sorted(ranks(rnd))
+
+
+def test_no_label_lies_on_another(page):
+    """Nodes of one column keep their distance, also in the largest trees."""
+    feed(page, "".join(fake.lines(budget=63, run="large")))
+    for order in (1, 2):
+        gaps = player(
+            page,
+            f"""P.run.lanes[{order}].rounds.map((round) => {{
+          const {{ y }} = round.layout, gaps = [];
+          for (const depth of new Set(round.depths)) {{
+            const column = y.filter((_, i) => round.depths[i] === depth).sort((a, b) => a - b);
+            column.slice(1).forEach((v, i) => gaps.push(v - column[i]));
+          }}
+          return Math.min(Infinity, ...gaps) === Infinity ? 99 : Math.min(...gaps);
+        }})""",
+        )
+        assert min(gaps) >= 16
+
+
+def test_a_character_of_several_tokens_is_not_cut(page):
+    text = page.locator(".gl-lane[data-lane=eagle3] .gl-text span").evaluate_all("s => s.map((e) => e.textContent)")
+    assert "".join(EMOJI) in "".join(text)
+    for run in text:
+        assert not run.endswith("\u200d")
+    labels = page.evaluate("['e\\u0301x', '\\u0301', '\\u200d', 'a\\u200d'].map((t) => Glance.label(t))")
+    assert labels[0] == "e\u0301x" and labels[1] == "◌\u0301" and labels[2] == "[200D]"
+
+
+def test_projector_mode_enlarges_and_is_kept_to_the_page(page):
+    sizes = lambda: (  # noqa: E731
+        page.locator(".gl-say").evaluate("e => parseFloat(getComputedStyle(e).fontSize)"),
+        player(page, "P.theme.size"),
+    )
+    before = sizes()
+    page.click("[data-action=projector]")
+    assert page.get_attribute("[data-action=projector]", "aria-pressed") == "true"
+    page.wait_for_function("() => document.querySelector('main').player.theme.size > 1.2")
+    assert sizes()[0] > 1.2 * before[0]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click("[data-action=projector]")
+    page.wait_for_function("() => document.querySelector('main').player.theme.size === 1")
+    assert sizes() == before
+
+
+def start_tour(page) -> None:
+    page.evaluate("texts => { const P = document.querySelector('main').player; P.tour.files = texts;"
+                  " P.tour.steps = texts.map(Glance.parseStep); P.parts.tour.hidden = false; }", TOURS)  # fmt: skip
+    page.click("[data-action=tour]")
+
+
+def test_the_tour_drives_the_player(page):
+    start_tour(page)
+    seen = []
+    for number in range(1, 9):
+        card = page.locator(f".gl-tour[data-step='{number}']")
+        text = card.locator(".gl-tour-text").inner_text() + card.locator(".gl-notes").inner_text()
+        assert "{" not in text, "a figure was not filled in"
+        assert f"{number} of 8" in card.inner_text()
+        seen.append((data(page, "chosen"), page.locator(".gl-pointed").count()))
+        if number < 8:
+            page.keyboard.press("PageDown")
+    assert [lane for lane, _ in seen[:7]] == [
+        "glance", "eagle3", "glance", "glance", "glance", "eagle3", "glance",
+    ]  # fmt: skip
+    page.keyboard.press("PageUp")
+    assert page.get_attribute(".gl-tour", "data-step") == "7"
+    assert page.locator(".gl-pointed").count() == 1
+    run = trace.read(PLAIN)
+    fewest = min(len(r.emitted) for r in run.lane("glance").rounds)
+    assert len(run.lane("glance").rounds[int(data(page, "round"))].emitted) == fewest
+    page.keyboard.press("Escape")
+    assert page.locator(".gl-tour").count() == 0 and page.locator(".gl-pointed").count() == 0
+    assert page.evaluate("document.activeElement.dataset.action") == "tour"
+
+
+def test_the_tour_by_buttons(page):
+    start_tour(page)
+    assert page.evaluate("document.activeElement.textContent") == "Next"
+    page.keyboard.press("Enter")
+    assert page.get_attribute(".gl-tour", "data-step") == "2"
+    page.click(".gl-tour .gl-back")
+    assert page.get_attribute(".gl-tour", "data-step") == "1"
+    page.click(".gl-tour .gl-close")
+    assert page.locator(".gl-tour").count() == 0
+
+
+def test_hostile_tokens_are_inert_in_every_new_part(page):
+    feed(page, BAD)
+    for order in (1, 2):
+        for k in range(player(page, f"P.run.lanes[{order}].rounds.length")):
+            player(page, f"P.goTo({order}, {k})")
+    start_tour(page)
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, theme):
+    page.emulate_media(color_scheme=theme)
+    player(page, "(P.goTo(2, 1), P.parts.table.setAttribute('open', ''))")
+    for summary in page.locator(".gl-panel").all():
+        summary.evaluate("e => { e.open = true; }")
+    start_tour(page)
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")] == []

@@ -1,0 +1,74 @@
+"""The texts of the guided tour, against the examples that they speak of."""
+
+import re
+
+import pytest
+
+from app.replay import TOUR
+from glance import trace
+from glance.examples import shipped
+from tests.app.steps import data, player
+
+LANES = {"autoregressive", "eagle3", "glance"}
+RULES = {"first", "longest", "unsure", "branch", "fewest"}
+POINTS = {"lanes", "race", "stages", "tree", "tops", "say", "findings", "overlay", "audit", "take", "ask"}
+FIGURES = {
+    "round", "rounds", "candidates", "accepted", "tokens", "passes", "entropy", "margin", "draft", "verify", "prefill",
+    *(f"{lane}.{name}" for lane in LANES for name in ("tokens", "target", "draft", "tau", "speedup")),
+}  # fmt: skip
+
+
+def step(path) -> dict[str, str]:
+    head, text, notes = path.read_text(encoding="utf-8").split("\n---\n")
+    return {**dict(line.split(": ", 1) for line in head.splitlines()), "text": text, "notes": notes}
+
+
+STEPS = {path.stem: step(path) for path in sorted(TOUR.glob("*.md"))}
+
+
+def test_eight_short_steps():
+    assert len(STEPS) == 8
+    for name, one in STEPS.items():
+        assert len(one["text"].split()) <= 75, f"{name} is too long to read from a screen"
+        assert one["notes"].strip(), name
+        assert one["point"] in POINTS and one["action"] in {"slow", "show", "play", "ask"}
+        assert set(re.findall(r"\{([\w.]+)\}", one["text"] + one["notes"])) <= FIGURES
+
+
+@pytest.mark.skipif(not shipped(), reason="no examples in assets")
+def test_each_step_has_the_round_that_it_speaks_of():
+    runs = {example.name: trace.read(example.trace) for example in shipped()}
+    for name, one in STEPS.items():
+        if one["action"] == "ask":
+            continue
+        assert one["round"] in RULES
+        rounds = runs[one["example"]].lane(one["lane"]).rounds
+        accepted = [len(r.accepted) for r in rounds]
+        if one["round"] == "longest":
+            assert max(accepted) >= 3, f"{name}: this example has no long acceptance"
+        if one["round"] == "fewest":
+            assert min(len(r.emitted) for r in rounds) <= 1, f"{name}: no round failed"
+        if one["round"] == "unsure":
+            assert max(r.entropy for r in rounds) >= 0.69, f"{name}: the target is never unsure"
+        if one["round"] == "branch":
+            better = any(
+                r.log_q[j] > r.log_q[i]
+                for r in rounds for i in r.accepted for j in range(len(r.tokens)) if r.parents[j] == r.parents[i]
+            )  # fmt: skip
+            assert better, f"{name}: the favourite was always right"
+
+
+@pytest.mark.browser
+def test_the_page_fetches_the_tour_when_it_is_opened(stub_server, visit):
+    page = visit(stub_server)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.click("[data-action=tour]")
+    page.wait_for_selector(".gl-tour[data-step='1']")
+    assert sum("/tour/en/" in url for url in asked) == 8
+    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('guesses')")
+    assert data(page, "chosen") == "glance"
+    longest = player(page, "Math.max(...P.lane.rounds.map((r) => r.accepted.length))")
+    assert player(page, f"P.lane.rounds[{data(page, 'round')}].accepted.length") == longest
+    page.keyboard.press("Escape")
+    assert page.locator(".gl-tour").count() == 0
