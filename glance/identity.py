@@ -10,14 +10,15 @@ NEAR_TIE = 0.05  # logits closer than this can change places in bf16, whose step
 
 
 def margin_at(rounds: Sequence[Round], index: int) -> float | None:
-    """Top-1 minus top-2 logit where a lane chose answer token `index`, or None where no root row chose it.
+    """Top-1 minus top-2 logit where a lane chose answer token `index`; None where the trace does not say.
 
-    Only root rows record a margin, so this is complete for the autoregressive lane. Token 0 comes from the prefill.
+    Token 0 comes from the prefill. Older traces know root rows only, which is every row of the autoregressive lane.
     """
     produced = 1
     for rnd in rounds:
-        if produced == index:
-            return rnd.margin
+        margins = rnd.margins or (rnd.margin,)
+        if 0 <= index - produced < len(rnd.emitted):
+            return margins[index - produced] if index - produced < len(margins) else None
         produced += len(rnd.emitted)
     return None
 

@@ -9,17 +9,17 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from . import provenance
-from .engine import Decoding, Settings, first_token
+from . import law, provenance
+from .engine import Decoding, Settings, certainty, first_token
 from .errors import BadInput
 from .identity import compare
+from .lanes import LANES
 from .prompt import Prompt
 from .trace import Header, Identity, LaneEnd, Round, line, summarize
 
 if TYPE_CHECKING:
     from .presets import Family
 
-LANES = {"autoregressive": "Autoregressive", "eagle3": "EAGLE-3", "glance": "GLANCE"}
 MAX_SEED = 2**53  # what JavaScript can read back from a trace
 NOT_HELPING = 0.05  # mean accepted tokens a round below which a head does not help
 
@@ -85,6 +85,7 @@ def race(
         known.update(new)
         return line(record, {i: vocabulary.piece(i) for i in new})
 
+    (entropy,), (margin,) = certainty(prefill.logits[None])
     header = Header(
         run=uuid.uuid4().hex,
         question=prompt.question,
@@ -94,6 +95,8 @@ def race(
         first=first,
         prefill_ms=prefill_ms,
         provenance=provenance.of(family, settings),
+        first_entropy=entropy,
+        first_margin=margin,
     )
     yield emit(header, [first, *family.eos_ids])
 
@@ -110,7 +113,7 @@ def race(
             continue
         rounds[lane].append(rnd)
         clock[lane] += rnd.total_ms
-        yield emit(rnd, [rnd.root, *rnd.tokens, *rnd.emitted])
+        yield emit(rnd, [rnd.root, *rnd.tokens, *rnd.emitted, *rnd.draft_top, *rnd.target_top])
 
     reference = runs[lanes[0]]
     for lane, run in runs.items():
@@ -138,6 +141,7 @@ def race(
                 summary=summary,
                 identity=identity,
                 note=_note(lane, rounds[lane]),
+                law=law.of_rounds(rounds[lane], run.drafter.horizon),
             ),
             answer,
         )

@@ -45,6 +45,11 @@ class Round:
         deferred: True where the tie gate took the last token from an ordinary one-token pass.
         draft_passes: sequential passes of the drafter.
         ms: milliseconds of `draft`, `build`, `verify` and `commit`.
+        entropies, margins: the same two of the target's row that chose each emitted token: the root row, then that of
+            each accepted node, and the one-token pass for a deferred token. Empty in older traces, as are the rest.
+        draft_top, draft_top_log_q: the drafter's likeliest tokens after the root and their log-probabilities, best
+            first; empty where nothing was drafted.
+        target_top, target_top_log_p: the target's at the root row.
     """
 
     lane: str
@@ -64,6 +69,12 @@ class Round:
     deferred: bool
     draft_passes: int
     ms: Mapping[str, float]
+    entropies: tuple[float, ...] = ()
+    margins: tuple[float, ...] = ()
+    draft_top: tuple[int, ...] = ()
+    draft_top_log_q: tuple[float, ...] = ()
+    target_top: tuple[int, ...] = ()
+    target_top_log_p: tuple[float, ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -110,9 +121,33 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Law:
+    """The entropy law of one lane, as `glance.law.fit` finds it: logit p = intercept - slope * H.
+
+    Args:
+        intercept, slope: of the logit of a match at root entropy H, in nats.
+        low, high: the slope's 95 % bootstrap interval over rounds.
+        horizon: tokens that a round can accept at most.
+        r: Pearson's correlation of root entropy and accepted length.
+        rounds: rounds that were fitted.
+        band: rows of (H, low, high): the 95 % interval of the mean accepted length along the entropies met.
+    """
+
+    intercept: float
+    slope: float
+    low: float
+    high: float
+    horizon: int
+    r: float
+    rounds: int
+    band: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class LaneEnd:
     """The closing line of a lane: the answer, why it stopped ("eos", "length", "stop string", "stopped"), its
-    summary and its verdict. `begin_ms` is the drafter's own prefill. `note` warns ("this head is not helping")."""
+    summary and its verdict. `begin_ms` is the drafter's own prefill. `note` warns ("this head is not helping").
+    `law` is None where the lane had too few rounds, or drafted nothing."""
 
     lane: str
     ids: tuple[int, ...]
@@ -123,6 +158,7 @@ class LaneEnd:
     summary: Summary
     identity: Identity
     note: str = ""
+    law: Law | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +174,7 @@ class Header:
         first: id of the first answer token, which the shared prefill gives to every lane.
         prefill_ms: milliseconds of the shared prefill.
         provenance: versions, device, dtype, threads, attention kernel, model ids, seed, git id.
+        first_entropy, first_margin: entropy and margin of the prefill's row that chose `first`; None in older traces.
     """
 
     run: str
@@ -148,6 +185,8 @@ class Header:
     first: int
     prefill_ms: float
     provenance: Mapping[str, Any]
+    first_entropy: float | None = None
+    first_margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -285,6 +324,11 @@ def _check(rnd: Round, where: str) -> None:
     path = [rnd.tokens[a] for a in rnd.accepted]
     if list(rnd.emitted) != path + ([] if rnd.bonus is None else [rnd.bonus]):
         raise TraceError(f"{where} emits other tokens than it accepts; the file is damaged.")
+    if any(len(values) not in (0, len(rnd.emitted)) for values in (rnd.entropies, rnd.margins)):
+        raise TraceError(f"{where} has entropies or margins for other tokens than it emits; the file is damaged.")
+    tops = (rnd.draft_top, rnd.draft_top_log_q), (rnd.target_top, rnd.target_top_log_p)
+    if any(len(ids) != len(values) for ids, values in tops):
+        raise TraceError(f"{where} has likeliest tokens without probabilities; the file is damaged.")
 
 
 def _lanes(header: Header) -> list[str]:
@@ -340,6 +384,8 @@ def read(text: str) -> Trace:
             _check(record, where)
             rounds[record.lane].append(record)
         else:
+            if record.law and any(len(row) != 3 for row in record.law.band):
+                raise TraceError(f"{where} has a law whose band is no rows of three; the file is damaged.")
             ends[record.lane] = record
     if header is None:
         raise TraceError("The trace is empty; choose a file saved by this app.")

@@ -140,6 +140,7 @@ class Known:
 
     def __init__(self, answer: list[int], length: int = 4, decoys: int = 2, vocabulary: int = VOCABULARY) -> None:
         self.answer, self.length, self.decoys, self.vocabulary = answer, length, decoys, vocabulary
+        self.horizon = length
         self.done = 0
 
     def begin(self, prefill: Step, capacity: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from glance.drafters.autoregressive import Autoregressive
-from glance.engine import Decoding, Draft, Settings
+from glance.engine import Decoding, Draft, Settings, likeliest
 from glance.stop import StopRules
 from glance.trace import summarize
 from glance.tree import CandidateTree
@@ -208,3 +209,62 @@ def test_two_interleaved_requests_do_not_touch_each_other():
 def test_margins_are_finite():
     _, rounds = run(Oracle())
     assert all(torch.isfinite(torch.tensor([r.entropy, r.margin, *r.log_p])).all() for r in rounds)
+
+
+def all_chosen(decoding):
+    """(entropy, margin) of the row behind each answer token but the first, from the prefix alone."""
+    for i in range(1, len(decoding.answer)):
+        logits = next_logits((*PROMPT, *decoding.answer[:i]))
+        p, top = logits.softmax(-1), logits.topk(2).values
+        yield float(-(p * p.log()).sum()), float(top[0] - top[1])
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+@pytest.mark.parametrize(
+    "settings", [Settings(max_new_tokens=18), Settings(max_new_tokens=18, temperature=1.0, seed=3)]
+)
+@pytest.mark.parametrize("eos", [(), (greedy(PROMPT, 8)[7],)])
+def test_every_emitted_token_has_the_entropy_and_margin_of_the_row_that_chose_it(make, settings, eos):
+    decoding, rounds = run(make(), settings, eos=eos)
+    assert all(len(r.entropies) == len(r.margins) == len(r.emitted) for r in rounds)
+    assert all((r.entropies[0], r.margins[0]) == (r.entropy, r.margin) for r in rounds)
+    found = [pair for r in rounds for pair in zip(r.entropies, r.margins, strict=True)]
+    assert found == [pytest.approx(pair, abs=1e-4) for pair in all_chosen(decoding)]
+
+
+def test_a_deferred_token_has_the_margin_of_its_own_pass():
+    decoding, rounds = run(Oracle(), Settings(max_new_tokens=60, tie_threshold=0.5), target=Packed())
+    assert sum(r.deferred for r in rounds)
+    found = [pair for r in rounds for pair in zip(r.entropies, r.margins, strict=True)]
+    assert found == [pytest.approx(pair, abs=1e-4) for pair in all_chosen(decoding)]
+
+
+def test_a_stop_rule_before_the_deferred_token_keeps_its_row_out():
+    settings = Settings(max_new_tokens=60, tie_threshold=0.5)
+    _, whole = run(Oracle(), settings, target=Packed())
+    late = next(i for i, r in enumerate(whole) if r.deferred and len(r.emitted) > 1)
+    cap = 1 + sum(len(r.emitted) for r in whole[: late + 1]) - 1
+    decoding, rounds = run(Oracle(), Settings(max_new_tokens=cap, tie_threshold=0.5), target=Packed())
+    assert rounds[-1].deferred and rounds[-1].bonus is None
+    assert len(rounds[-1].margins) == len(rounds[-1].emitted)
+    found = [r for rnd in rounds for r in rnd.margins]
+    assert found == [pytest.approx(margin, abs=1e-4) for _, margin in all_chosen(decoding)]
+
+
+def test_the_record_holds_the_likeliest_tokens_of_both_sides():
+    class Sure(Oracle):
+        def propose(self, budget):
+            return dataclasses.replace(super().propose(budget), top=lambda: ((4, 2), (-0.1, -3.0)))
+
+    _, rounds = run(Sure())
+    p = next_logits((*PROMPT, rounds[0].root)).log_softmax(-1)
+    assert (rounds[0].draft_top, rounds[0].draft_top_log_q) == ((4, 2), (-0.1, -3.0))
+    assert list(rounds[0].target_top) == p.topk(5).indices.tolist()
+    assert rounds[0].target_top_log_p == pytest.approx(p.topk(5).values.tolist(), abs=1e-4)
+    _, alone = run(Autoregressive())
+    assert not any(r.draft_top for r in alone) and all(r.target_top[0] == r.bonus for r in alone)
+
+
+def test_likeliest_leaves_out_the_impossible_and_breaks_ties_by_id():
+    assert likeliest(torch.tensor([-1.0, -torch.inf, -0.5, -1.0]), 3) == ((2, 0, 3), (-0.5, -1.0, -1.0))
+    assert likeliest(torch.tensor([-torch.inf, 0.0])) == ((1,), (0.0,))

@@ -8,10 +8,10 @@ import platform
 import pytest
 import torch
 
-from glance import provenance, trace
+from glance import law, provenance, trace
 from glance.engine import Settings
 from glance.errors import BadInput
-from glance.identity import compare
+from glance.identity import compare, margin_at
 from glance.race import race
 from glance.text import Vocabulary
 from tests import tiny
@@ -152,3 +152,47 @@ def test_an_added_token_that_is_not_special_is_text():
     ids = [made.convert_tokens_to_ids(t) for t in ("<think>", "a", "<|im_end|>")]
     assert vocabulary.text(ids) == "<think>a"
     assert vocabulary.piece(ids[2]) == b"<|im_end|>"
+
+
+def test_the_margin_at_a_difference_is_known_inside_an_accepted_path_too(family, prompt, monkeypatch):
+    plain, answer = (lane := run(family, prompt).lanes[0]).rounds, list(lane.end.ids)
+    monkeypatch.setattr(family, "drafter", lambda lane: Known(answer, vocabulary=264))
+    drafted = run(family, prompt).lane("glance").rounds
+    assert len(drafted) < len(plain)
+    found = [margin_at(drafted, i) for i in range(1, len(answer))]
+    assert found == pytest.approx([r.margin for r in plain], rel=1e-3, abs=1e-4)
+    assert [margin_at(plain, i) for i in range(1, len(answer))] == [r.margin for r in plain]
+    assert margin_at(drafted, 0) is margin_at(drafted, len(answer)) is None
+
+
+def test_an_older_trace_knows_the_margins_of_root_rows_only(family, prompt, monkeypatch):
+    answer = list(run(family, prompt).lanes[0].end.ids)
+    monkeypatch.setattr(family, "drafter", lambda lane: Known(answer, vocabulary=264))
+    old = [dataclasses.replace(r, margins=()) for r in run(family, prompt).lane("glance").rounds]
+    assert margin_at(old, 1) == old[0].margin and margin_at(old, 2) is None
+
+
+def test_a_lane_with_enough_rounds_ends_with_its_law(family, prompt, monkeypatch):
+    answer = list(run(family, prompt, Settings(max_new_tokens=60)).lanes[0].end.ids)
+    assert run(family, prompt, Settings(max_new_tokens=60)).lanes[0].end.law is None  # nothing was drafted
+    monkeypatch.setattr(family, "drafter", lambda lane: Known(answer, vocabulary=264))
+    made = run(family, prompt, Settings(max_new_tokens=60))
+    for lane in made.lanes:
+        found = law.fit([r.entropy for r in lane.rounds], [len(r.accepted) for r in lane.rounds], 4,
+                        [r.bonus is None for r in lane.rounds])  # fmt: skip
+        assert lane.end.law.rounds == len(lane.rounds) == 12
+        assert lane.end.law.slope == pytest.approx(found.slope, rel=1e-4) and lane.end.law.horizon == 4
+
+
+def test_the_header_tells_how_sure_the_first_token_was(family, prompt):
+    header = run(family, prompt).header
+    logits = family.target.prefill(prompt).logits
+    p, top = logits.softmax(-1), logits.topk(2).values
+    assert header.first_margin == pytest.approx(float(top[0] - top[1]), rel=1e-4)
+    assert header.first_entropy == pytest.approx(float(-(p * p.log()).sum()), rel=1e-4)
+
+
+def test_every_token_of_a_trace_has_its_bytes(family, prompt):
+    made = run(family, prompt)
+    shown = {i for lane in made.lanes for r in lane.rounds for i in (*r.tokens, *r.draft_top, *r.target_top)}
+    assert shown <= made.pieces.keys()

@@ -58,6 +58,21 @@ def test_acceptance_can_be_rechecked_from_the_trace_alone(text):
             assert rnd.emitted == (*path, *([] if rnd.bonus is None else [rnd.bonus]))
 
 
+NEW = ("entropies", "margins", "draft_top", "draft_top_log_q", "target_top", "target_top_log_p", "first_entropy",
+       "first_margin", "law")  # fmt: skip
+
+
+def test_a_trace_of_before_the_new_fields_still_reads(text):
+    lines = [json.loads(raw) for raw in text.split("\n")[:-1]]
+    assert set(NEW) <= {key for line in lines for key in line}
+    old = "".join(json.dumps({k: v for k, v in line.items() if k not in NEW}) + "\n" for line in lines)
+    made, before = trace.read(text), trace.read(old)
+    assert before.header.first_margin is None and before.lanes[1].end.law is None
+    assert not any(r.margins or r.draft_top for lane in before.lanes for r in lane.rounds)
+    assert [lane.end.ids for lane in before.lanes] == [lane.end.ids for lane in made.lanes]
+    assert trace.read(trace.write(before)) == before
+
+
 def test_a_torn_file_keeps_its_whole_lines(text):
     torn = trace.read(text[: len(text) // 2])
     assert sum(len(lane.rounds) for lane in torn.lanes) > 0
@@ -80,6 +95,7 @@ def change(text: str, which: str, **values: object) -> str:
     return "".join(json.dumps(x) + "\n" for x in lines)
 
 
+LAW = {"intercept": 1, "slope": 1, "low": 0, "high": 2, "horizon": 15, "r": 0, "rounds": 9, "band": []}
 CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, -1]}  # a node and its child
 
 
@@ -111,6 +127,12 @@ CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, 
         ),
         (lambda t: change(t, "round", **CHILD, depths=[1, 1], accepted=[]), "depths"),
         (lambda t: change(t, "round", margin=float("nan")), "not a JSON object"),
+        (lambda t: change(t, "round", margins=[1.0, 2.0, 3.0]), "other tokens than it emits"),
+        (lambda t: change(t, "round", entropies=[1.0, 2.0, 3.0]), "other tokens than it emits"),
+        (lambda t: change(t, "round", draft_top=[1], draft_top_log_q=[]), "without probabilities"),
+        (lambda t: change(t, "round", target_top=[]), "without probabilities"),
+        (lambda t: change(t, "end", law={**LAW, "band": [[0.1, 2.0]]}), "band"),
+        (lambda t: change(t, "end", law={"slope": 1.0}), "lacks 'intercept'"),
         (lambda t: change(t, "round", root=2**60), "'root' has a value of the wrong kind"),
         (lambda t: change(t, "header", lanes=[]), "name lanes"),
         (lambda t: change(t, "header", lanes=[{"id": "glance", "name": "GLANCE"}]), "drafter"),
