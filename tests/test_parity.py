@@ -1,4 +1,4 @@
-"""Our block head computes what the class of the published heads computes, from the package `dflash`, to 1e-5."""
+"""Our heads compute what the published classes compute, to 1e-5: `dflash` for the block head, transformers' layers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import dataclasses
 
 import pytest
 import torch
-from transformers import DynamicCache, Qwen3Config
+from transformers import DynamicCache, LlamaConfig, Qwen3Config
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLConfig, Qwen2_5_VLRotaryEmbedding
+from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding as Qwen3Rotary
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextConfig, Qwen3VLTextRotaryEmbedding
 
 from glance.cache import TreeCache
 from glance.drafters.block import BlockConfig, BlockHead
+from glance.drafters.eagle3 import Eagle3Config, Eagle3Head
 from glance.drafters.layers import MRope, rope
 
 CONFIG = BlockConfig(64, 96, 3, 4, 2, 16, 1e-6, 1e6, 4096, 8, 250, (1, 3, 5))
@@ -96,3 +100,46 @@ def test_three_axes_rotate_as_in_transformers(interleaved):
         got = rope(axes, 128, 5e6, torch.float32, MRope(tuple(sections), interleaved))
         for ours, reference in zip(got, expected, strict=True):
             torch.testing.assert_close(ours.view_as(reference), reference, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+@torch.no_grad()
+def test_an_eagle3_layer_is_the_published_layer_of_its_kind_with_a_wider_input(kind):
+    """speculators builds it so; SpecForge's is the Llama one without the normed residual."""
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = {"llama": LlamaConfig, "qwen3": Qwen3Config}[kind](
+        **shape, head_dim=16, rope_parameters={"rope_type": "default", "rope_theta": 1e5}, attn_implementation="eager"
+    )
+    layer, rotary = (LlamaDecoderLayer, LlamaRotaryEmbedding) if kind == "llama" else (Qwen3DecoderLayer, Qwen3Rotary)
+    layer, rotary = layer(config, 0), rotary(config)
+    for name in "qkv":
+        rows = getattr(layer.self_attn, f"{name}_proj").out_features
+        setattr(layer.self_attn, f"{name}_proj", torch.nn.Linear(128, rows, bias=False))
+    head = Eagle3Head(
+        Eagle3Config(
+            **shape,
+            head_dim=16,
+            rms_norm_eps=config.rms_norm_eps,
+            rope_theta=1e5,
+            max_position_embeddings=512,
+            vocab_size=99,
+            draft_vocab_size=9,
+            target_layer_ids=(1, 2, 3),
+            qk_norm=kind == "qwen3",
+            norm_before_residual=kind == "qwen3",
+        )
+    )
+    for weight in head.midlayer.parameters():
+        weight.copy_(torch.randn_like(weight) * (0.3 if weight.ndim == 2 else 1))
+    missing, unexpected = layer.load_state_dict(head.midlayer.state_dict(), strict=False)
+    assert not missing and unexpected == ["hidden_norm.weight"]
+    embeddings, features, at = torch.randn(1, 7, 64), torch.randn(1, 7, 64), torch.arange(20, 27)
+    normed = head.midlayer.hidden_norm(features)
+    causal = torch.ones(7, 7, dtype=torch.bool).tril()[None, None]
+    additive = torch.zeros(1, 1, 7, 7).masked_fill(~causal, torch.finfo(torch.float32).min)
+    x = torch.cat((layer.input_layernorm(embeddings), normed), -1)
+    attended = layer.self_attn(x, position_embeddings=rotary(x, at[None]), attention_mask=additive)[0]
+    hidden = (normed if kind == "qwen3" else features) + attended
+    expected = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+    torch.testing.assert_close(head(embeddings, features, at, causal), expected, atol=1e-5, rtol=1e-5)
