@@ -21,10 +21,10 @@ from .acceptance import FIRST_SEED
 
 PERCENTILE = 95
 QUESTIONS = ("What is in the picture?", "What does it say?", "Read the document.")
-_WORDS = {
-    "dense page": "the contract between both parties ends after twelve months unless one of them writes before".split(),
-    "Cyrillic": "Привет мир документ счёт сумма итого адрес город".split(),
-    "Greek": "Καλημέρα κόσμε έγγραφο σύνολο πόλη οδός αριθμός".split(),
+_TEXTS = {
+    "dense page": "the contract between both parties ends after twelve months unless one of them writes before",
+    "Cyrillic": "Привет мир документ счёт сумма итого адрес город",
+    "Greek": "Καλημέρα κόσμε έγγραφο σύνολο πόλη οδός αριθμός",
 }
 
 
@@ -46,7 +46,7 @@ def page(kind: str, seed: int) -> Image.Image:
     for y in range(40, 960 - size, int(1.3 * size)):
         line = ""
         while draw.textlength(line, face) < 620:
-            line += rng.choice(_WORDS[kind]) + " "
+            line += rng.choice(_TEXTS[kind].split()) + " "
         draw.text((40, y), line, "black", face)
     return image
 
@@ -66,7 +66,7 @@ def measure(family: Family, count: int, photographs: Sequence[Path] = ()) -> Ite
         for i in range(count):
             drawn = sample(kind, FIRST_SEED + i, split="test")
             yield Asked(kind, True, drawn.question, ask(family, drawn.image, drawn.question))
-    outside = [(kind, page(kind, i)) for kind in _WORDS for i in range(max(1, count // 4))]
+    outside = [(kind, page(kind, i)) for kind in _TEXTS for i in range(max(1, count // 4))]
     outside += [("photograph", load_image(path)[0]) for path in photographs]
     for kind, image in outside:
         for question in QUESTIONS:
