@@ -58,7 +58,7 @@ class Encoder:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, processor: Qwen2VLImageProcessorPil, shape: Shape) -> None:
         self.tokenizer, self.shape = tokenizer, shape
         self.end, self.image_id = tokenizer.convert_tokens_to_ids([END, IMAGE])
-        self.table = self._pixel_table(processor)
+        self.table = torch.from_numpy(self._pixel_table(processor))
 
     def _pixel_table(self, processor: Qwen2VLImageProcessorPil) -> np.ndarray:
         """float32 [256]: what the image processor makes of each 8-bit value. A table gives bit-equal pixels fast."""
@@ -70,15 +70,19 @@ class Encoder:
         values = processor(images=[Image.fromarray(np.stack([tiled] * 3, -1))], return_tensors="np")["pixel_values"]
         return np.ascontiguousarray(values[0, : side * side])
 
-    def pixels(self, images: Sequence[Image.Image]) -> Tensor:
-        """float32 [B, P, channels · temporal · patch²] of images that need no resizing."""
-        p, m, t = self.shape.patch, self.shape.merge, self.shape.temporal_patch
+    def patches(self, images: Sequence[Image.Image]) -> Tensor:
+        """uint8 [B, P, channels, patch²] of images that need no resizing."""
+        p, m = self.shape.patch, self.shape.merge
         raw = np.stack([np.asarray(image) for image in images])
         b, height, width, channels = raw.shape
         blocks = raw.reshape(b, height // (p * m), m, p, width // (p * m), m, p, channels)
         blocks = blocks.transpose(0, 1, 4, 2, 5, 7, 3, 6)  # B, rows, columns, m, m, C, p, p
-        blocks = np.repeat(blocks[..., None, :, :], t, axis=-3)  # each frame twice, as for a still image
-        return torch.from_numpy(self.table[blocks.reshape(b, -1, channels * t * p * p)])
+        return torch.from_numpy(blocks.reshape(b, -1, channels, p * p))
+
+    def pixels(self, patches: Tensor) -> Tensor:
+        """float32 [B, P, channels · temporal · patch²]; each frame stands twice, as for a still image."""
+        values = self.table.to(patches.device)[patches.int()]
+        return values[..., None, :].expand(-1, -1, -1, self.shape.temporal_patch, -1).flatten(2)
 
     def prompt_ids(self, question: str, visual_tokens: int) -> list[int]:
         """The prompt up to where the answer begins."""
@@ -127,7 +131,7 @@ class Encoder:
             pointers[i, start - 1 : stop - 1] = torch.tensor(columns)
         is_image = [first <= t < first + visual for t in range(length)]
         positions, _ = rope_positions(is_image, [(1, *grid)], self.shape.merge)
-        images = self.pixels([s.image for s in samples])
+        images = self.pixels(self.patches([s.image for s in samples]))
         return Batch(tuple(samples), images, grid, ids, positions, first, labels, pointers)
 
 

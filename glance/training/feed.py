@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from glance.training.architecture import build_image_processor
@@ -18,7 +20,7 @@ Fed = tuple[Batch, DenseLabels]
 
 
 class Feed:
-    """Pools of batches, the very ones that a trainer without a feed draws.
+    """Pools of batches, the very ones that a trainer without a feed draws, but for their images: 8-bit patches.
 
     Args:
         processes: how many draw; so many pools are in the making at a time.
@@ -28,7 +30,7 @@ class Feed:
     def __init__(self, recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, processes: int, count: int) -> None:
         self.recipe, self.tokenizer, self.processes, self.count = recipe, tokenizer, processes, count
         self.workers = ProcessPoolExecutor(processes, get_context("spawn"))
-        self.pending: dict[tuple[int, int], Future[list[Fed]]] = {}
+        self.pending: dict[tuple[int, int], Future[bytes]] = {}
 
     def pool(self, stage: int, index: int, level_at: Callable[[int], float]) -> list[Fed]:
         """Pool `index` of a stage. The next ones are ordered as well; those of a stage that ended are dropped."""
@@ -39,15 +41,21 @@ class Feed:
                 seed = f"{self.recipe.seed}/{stage}/{ahead}"
                 job = (self.recipe, self.tokenizer, self.count, seed, level_at(ahead * self.count))
                 self.pending[stage, ahead] = self.workers.submit(_pool, *job)
-        return self.pending.pop((stage, index)).result()
+        return torch.load(io.BytesIO(self.pending.pop((stage, index)).result()), weights_only=False)
 
     def close(self) -> None:
         """End the processes."""
         self.workers.shutdown(cancel_futures=True)
 
 
-def _pool(recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, count: int, seed: str, level: float) -> list[Fed]:
-    """One pool; the drawn samples themselves stay in the process."""
+def _pool(recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, count: int, seed: str, level: float) -> bytes:
+    """One pool, saved. Its images travel as 8-bit patches; the drawn samples stay in the process."""
     encode = Encoder(tokenizer, build_image_processor(recipe.shape), recipe.shape)
-    pool = [encode(samples) for samples in draw_pool(recipe.families, recipe.batch, count, seed, "train", level)]
-    return [(replace(b, samples=()), dense_labels(b.samples, b.pixels, recipe.shape)) for b in pool]
+    pool = []
+    for samples in draw_pool(recipe.families, recipe.batch, count, seed, "train", level):
+        batch = encode(samples)
+        labels = dense_labels(samples, batch.pixels, recipe.shape)
+        pool.append((replace(batch, samples=(), pixels=encode.patches([one.image for one in samples])), labels))
+    packed = io.BytesIO()
+    torch.save(pool, packed)  # bytes through a pipe: shared memory is scarce in containers
+    return packed.getvalue()

@@ -3,7 +3,7 @@
 import csv
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -114,6 +114,8 @@ class TargetTrainer:
             batch = self.encoder(drawn)
             drawn = batch, dense_labels(batch.samples, batch.pixels, self.recipe.shape)
         batch, labels = (part.to(self.device) for part in drawn)
+        if batch.pixels.dtype == torch.uint8:
+            batch = replace(batch, pixels=self.encoder.pixels(batch.pixels))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             loss, result = self.losses(batch, labels)
         (loss / self.workers).backward()

@@ -41,7 +41,8 @@ def test_half_a_word_is_no_copy():
 
 def test_dense_labels_hold_every_drawn_character(tokenizer):
     drawn = sample("signs", 3)
-    pixels = Encoder(tokenizer, build_image_processor(SHAPE), SHAPE).pixels([drawn.image])
+    encoder = Encoder(tokenizer, build_image_processor(SHAPE), SHAPE)
+    pixels = encoder.pixels(encoder.patches([drawn.image]))
     labels = dense_labels((drawn,), pixels, SHAPE)
     found = [CHARACTERS[i - 1] for i in labels.characters.flatten().tolist() if i]
     expected = [c for glyph in drawn.glyphs for c in glyph.text if c != " "]
@@ -54,7 +55,8 @@ def test_dense_labels_hold_every_drawn_character(tokenizer):
 
 def test_dense_labels_hold_the_things_of_a_scene(tokenizer):
     drawn = sample("scenes", 3)
-    pixels = Encoder(tokenizer, build_image_processor(SHAPE), SHAPE).pixels([drawn.image])
+    encoder = Encoder(tokenizer, build_image_processor(SHAPE), SHAPE)
+    pixels = encoder.pixels(encoder.patches([drawn.image]))
     labels = dense_labels((drawn,), pixels, SHAPE)
     assert 1 <= len(set(labels.kind.tolist()) - {0}) <= len(drawn.things)
     assert -100 not in labels.kind
