@@ -39,7 +39,7 @@ class FamilyEngine:
         from glance.engine import Settings
         from glance.race import race
 
-        options = dict(settings)
+        options = {"tie_threshold": self._family.tie_threshold, **settings}
         lanes = options.pop("lanes") or self._family.lanes
         return race(self._family, prompt, Settings(**options), lanes, stopped)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,6 +80,7 @@ def compare(
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget, temperature=temperature)
     picture, notes = load_image(image)
     family = load(preset, **parse(parts))
+    settings = replace(settings, tie_threshold=family.tie_threshold)
     chosen = lanes.split(",") if lanes else family.lanes
     prompt = family.prompt(picture, question)
     list(race(family, prompt, Settings(max_new_tokens=8), chosen))  # warm up
@@ -148,8 +149,8 @@ def bench(
     from .presets import load, parse
     from .provenance import of
 
-    settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
     family = load(preset, **parse(parts))
+    settings = Settings(max_new_tokens=max_new_tokens, budget=budget, tie_threshold=family.tie_threshold)
     for lane in LANES:
         family.check_lane(lane)
     rows = []
@@ -171,6 +172,50 @@ def bench(
             "provenance": of(family, settings),
         }
         json_file.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+@app.command()
+def calibrate(
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+    max_new_tokens: NewTokens = 96,
+    budget: Budget = 31,
+    checked: Annotated[
+        int, typer.Option("--check", help="Held-out prompts of each kind to decode with the gate and without it.")
+    ] = 0,
+    json_file: Json = None,
+) -> None:
+    """Measure the threshold of the tie gate: how far packed rows are from single ones on this device, in this dtype."""
+    from . import calibrate as calibration
+    from .engine import Settings
+    from .examples import shipped
+    from .presets import load, parse
+    from .provenance import of
+    from .synth import FAMILIES, sample
+
+    family = load(preset, **parse(parts))
+    settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
+    rows: list[calibration.Row] = []
+    for example in shipped():
+        prefill = family.target.prefill(family.prompt(example.open(), example.question))
+        rows += calibration.measure(family.target, prefill, family.stop_rules(settings), budget)
+        console.print(f"[dim]{example.name}: {len(rows)} rows[/dim]")
+    if not rows:
+        raise BadInput("There is nothing to measure: no example is shipped, or all answers are one token long.")
+    figures = calibration.figures(rows)
+    drawn = (sample(kind, 1000 + seed, split="test") for kind in FAMILIES for seed in range(checked))
+    prompts = (family.prompt(d.image, d.question) for d in drawn)
+    runs = list(calibration.check(family, prompts, replace(settings, tie_threshold=figures["threshold"])))
+    if runs:
+        figures |= calibration.check_figures(runs)
+    table = Table("Figure", "Value")
+    for name, value in figures.items():
+        table.add_row(name.replace("_", " "), f"{value:.4g}")
+    console.print(table)
+    if json_file:
+        measured = [asdict(r) for r in rows]
+        result = {"figures": figures, "rows": measured, "runs": runs, "provenance": of(family, settings)}
+        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 @app.command()

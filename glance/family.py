@@ -28,6 +28,7 @@ class Family:
         block_head, eagle3_head: None where there is none; the family then lacks that lane.
         notes: lane -> why it is missing, in a sentence.
         reach: limit of `glance.reach.warning`, in nats; None where the family has none.
+        tie_threshold: what the settings of a run should hold for this device, dtype and quantization.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Family:
         eagle3_head: Eagle3Head | None,
         notes: Mapping[str, str] | None = None,
         reach: float | None = None,
+        tie_threshold: float = 0.0,
     ) -> None:
         self.name = name
         self.parts = parts
         self.block_head = block_head
         self.eagle3_head = eagle3_head
         self.notes = dict(notes or {})
+        self.tie_threshold = tie_threshold
         self.reach = reach
         fused = {i for head in (block_head, eagle3_head) if head for i in head.config.target_layer_ids}
         self.target = Target(parts.model, {*fused, EMBEDDINGS})

@@ -38,6 +38,7 @@ class Preset:
         licence: of the target.
         notes: lane -> why it is missing, or what to know of its head, in a sentence.
         reach: nats above which a picture is probably outside what the target was trained for (`glance.reach`).
+        ties: (device type, dtype, quantize) -> threshold of the tie gate that `python -m glance calibrate` found there.
     """
 
     target: str
@@ -49,6 +50,12 @@ class Preset:
     quantize: str = "none"
     notes: Mapping[str, str] = field(default_factory=dict)
     reach: float | None = None
+    ties: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def tie_threshold(self, device: str) -> float:
+        """What was measured on such a device, 0 for plain fp32, else a guess: twice the step of bf16 above 32."""
+        exact = self.dtype == "float32" and self.quantize == "none"
+        return self.ties.get((device, self.dtype, self.quantize), 0.0 if exact else 0.5)
 
 
 _NO_BLOCK_HEAD = "No block head is published for {0}: train one, or name one with block_head=."
@@ -63,6 +70,7 @@ PRESETS = {
         dtype="float32",
         memory=2.2,
         licence="Apache-2.0",
+        ties={("cpu", "bfloat16", "none"): 0.25, ("cpu", "bfloat16", "4bit"): 0.25},
     ),
     "qwen3-vl-2b": Preset(
         target="Qwen/Qwen3-VL-2B-Instruct",
@@ -181,6 +189,7 @@ def load(name: str = "mini", device: str | None = None, **given: str) -> Family:
     block_head = load_block_head(preset.block_head, parts) if preset.block_head else None
     eagle3_head = load_eagle3_head(preset.eagle3_head, parts) if preset.eagle3_head else None
     reach = preset.reach if preset.target == PRESETS[name].target else None
-    family = Family(name, parts, block_head, eagle3_head, preset.notes, reach)
+    ties = preset.tie_threshold(parts.model.device.type)
+    family = Family(name, parts, block_head, eagle3_head, preset.notes, reach, ties)
     family.target.padded = os.environ.get("GLANCE_GRAPHS") == "1"
     return family

@@ -60,6 +60,7 @@ def of(family: Family, settings: Settings) -> dict[str, Any]:
         "preset": family.name,
         "target": family.target_name,
         "dtype": str(family.target.dtype).removeprefix("torch."),
+        "quantize": family.parts.quantize,
         "attention": family.target.model.config._attn_implementation,
         "seed": settings.seed,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,8 @@ from ..prompt import Prompt
 from ..targets import adapter
 from .files import local
 
+QUANTIZE = ("none", "8bit", "4bit")
+
 
 @dataclass(frozen=True)
 class TargetParts:
@@ -46,6 +49,12 @@ class TargetParts:
         return frozenset([ids] if isinstance(ids, int) else ids or ())
 
     @property
+    def quantize(self) -> str:
+        """How the linear layers are stored, one of `QUANTIZE`."""
+        config = getattr(self.model.config, "quantization_config", None)
+        return "none" if config is None else "8bit" if config.load_in_8bit else "4bit"
+
+    @property
     def max_positions(self) -> int:
         """Tokens that the target can hold, prompt and answer."""
         return self.model.config.text_config.max_position_embeddings
@@ -58,9 +67,6 @@ class TargetParts:
         """
         config = self.model.config
         return adapter(config.model_type).encode(images, question, self.tokenizer, self.image_processor, config)
-
-
-QUANTIZE = ("none", "8bit", "4bit")
 
 
 def load_target(
@@ -105,6 +111,7 @@ def load_target(
 def _bits(quantize: str, dtype: torch.dtype) -> BitsAndBytesConfig:
     """How bitsandbytes stores the linear layers; the output head stays as it is."""
     if quantize == "8bit":
+        logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)  # else a line for each product
         return BitsAndBytesConfig(load_in_8bit=True)
     return BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype

@@ -1,0 +1,121 @@
+"""The tie gate's threshold, and what the gate does where packed rows round differently: stub, bf16 and 4-bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from glance import calibrate, presets
+from glance.cli import app
+from glance.drafters.autoregressive import Autoregressive
+from glance.engine import Decoding, Settings
+from glance.identity import margin_at
+from glance.stop import StopRules
+from glance.synth import sample
+from tests.stubs import VOCABULARY, StubTarget, greedy
+
+PROMPT = (1, 2, 3, 4, 5)
+
+
+class Rounding(StubTarget):
+    """Packed rows differ from single ones by `step`, half of the tokens up and half down."""
+
+    def __init__(self, step: float) -> None:
+        super().__init__()
+        self.step = step
+
+    def verify(self, cache, root, tree, prompt):
+        """Move the logits of packed rows."""
+        seen = super().verify(cache, root, tree, prompt)
+        sign = torch.ones(VOCABULARY).where(torch.arange(VOCABULARY) % 2 == 0, -1)
+        return dataclasses.replace(seen, logits=seen.logits + self.step * sign) if len(tree) else seen
+
+
+@pytest.mark.parametrize("budget", [1, 5, 20])
+@pytest.mark.parametrize("cap", [2, 3, 40])
+def test_each_row_of_the_answer_is_compared_with_itself(budget, cap):
+    """The stub's logits are a hash of the prefix: a row compared with any other would differ by far."""
+    target = StubTarget()
+    rows = list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), cap), budget))
+    assert len(rows) == cap - 1
+    found = calibrate.figures(rows)
+    assert found["threshold"] == found["largest_packed_difference"] == found["largest_drift"] == found["flipped"] == 0
+    assert max(target.passes) == budget + 1
+
+
+def test_the_threshold_covers_two_logits_that_move_against_each_other():
+    target = Rounding(0.3)
+    rows = list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), 80), 8))
+    found = calibrate.figures(rows)
+    assert found["threshold"] == pytest.approx(0.6, abs=1e-5)
+    assert found["flipped"] > 0
+    assert 0.3 < found["largest_flipped_margin"] < 0.6
+    assert found["largest_drift"] == 0
+    assert 0 < found["share_below_threshold"] < 1
+
+
+def test_the_measured_threshold_makes_the_gate_restore_the_answer():
+    target = Rounding(0.3)
+    prefill, stop = target.prefill(PROMPT), StopRules((), 80)
+    threshold = calibrate.figures(calibrate.measure(target, prefill, stop, 8))["threshold"]
+    from tests.stubs import Oracle
+
+    answers = {}
+    for gate in (0.0, threshold):
+        run = Decoding(target, prefill, Oracle(), Settings(max_new_tokens=80, tie_threshold=gate), stop)
+        deferred = sum(r.deferred for r in run)
+        answers[gate] = run.answer
+    assert answers[0.0] != greedy(PROMPT, 80) == answers[threshold]
+    assert deferred > 0
+
+
+def test_an_answer_of_one_token_gives_no_row():
+    target = StubTarget()
+    assert not list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), 1), 8))
+
+
+@pytest.mark.parametrize("how", [{"dtype": "bfloat16"}, {"dtype": "bfloat16", "quantize": "4bit"}], ids=str)
+def test_the_shipped_family_in_low_precision_differs_at_near_ties_only(how):
+    """Lossless in fp32; below it the gate leaves at most differences that ordinary rounding makes, and few."""
+    family = presets.load("mini", "cpu", **how)
+    assert family.target.dtype == torch.bfloat16
+    assert family.parts.quantize == how.get("quantize", "none")
+    assert {p.dtype for p in family.block_head.parameters()} == {torch.bfloat16}
+    assert family.tie_threshold > 0
+    settings = Settings(max_new_tokens=40, tie_threshold=family.tie_threshold)
+    stop, same, deferred = family.stop_rules(settings), 0, 0
+    runs = [(kind, lane) for kind in ("signs", "documents", "charts") for lane in ("glance", "eagle3")]
+    for kind, lane in runs:
+        drawn = sample(kind, 1003, split="test")
+        prefill = family.target.prefill(family.prompt(drawn.image, drawn.question))
+        plain = Decoding(family.target, prefill, Autoregressive(), settings, stop)
+        ordinary = list(plain)
+        run = Decoding(family.target, prefill, family.drafter(lane), settings, stop)
+        rounds = list(run)
+        deferred += sum(r.deferred for r in rounds)
+        same += run.answer == plain.answer
+        first = next((i for i, (a, b) in enumerate(zip(plain.answer, run.answer, strict=False)) if a != b), None)
+        if first is not None:
+            assert margin_at(ordinary, first) < family.tie_threshold
+    assert same >= len(runs) - 1
+    assert deferred < 40
+
+
+def test_the_command_prints_and_keeps_its_figures(tmp_path, monkeypatch):
+    from glance import examples
+
+    monkeypatch.setattr(examples, "CHOSEN", examples.CHOSEN[:1])
+    file = tmp_path / "ties.json"
+    asked = ["calibrate", "--max-new-tokens", "12", "--budget", "7", "--check", "1", "--json", str(file)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    kept = json.loads(file.read_text())
+    assert kept["figures"]["flipped"] == 0
+    assert 0 < kept["figures"]["threshold"] < 1e-3
+    assert kept["figures"]["identical"] == kept["figures"]["runs"] == 10
+    assert kept["provenance"]["dtype"] == "float32" and kept["provenance"]["quantize"] == "none"
+    assert "threshold" in done.output
