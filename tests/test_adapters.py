@@ -67,7 +67,7 @@ def paths(root: int, tree: CandidateTree) -> list[list[int]]:
 
 def decode(family, prefill, drafter, settings=None, stop=None):
     """(answer, rounds, reason) of one lane."""
-    settings = settings or Settings(max_new_tokens=8)
+    settings = settings or Settings(max_new_tokens=5)
     run = Decoding(family.target, prefill, drafter, settings, stop or family.stop_rules(settings))
     rounds = list(run)
     return run.answer, rounds, run.reason
@@ -125,7 +125,7 @@ def test_every_lane_and_budget_prints_the_autoregressive_ids(family):
         prefill = family.target.prefill(family.prompt(images, question))
         expected, *_ = decode(family, prefill, Autoregressive())
         for lane, budget in itertools.product(("glance", "eagle3"), (1, 31)):
-            got, drafted, _ = decode(family, prefill, family.drafter(lane), Settings(max_new_tokens=8, budget=budget))
+            got, drafted, _ = decode(family, prefill, family.drafter(lane), Settings(max_new_tokens=5, budget=budget))
             assert got == expected, f"{len(images)} images, {question!r}, {lane}, budget {budget}"
             assert all(len(r.tokens) == budget for r in drafted[:-1]), "the head drafted too little"
 
@@ -171,7 +171,7 @@ def test_interleaved_requests_do_not_change_each_others_rounds(family):
     prompts = [family.prompt([tiny.picture(3, size)], "Well?") for size in ((64, 64), (200, 40))]
     prompts.append(family.prompt(None, "Just text?"))
     alone = [decode(family, family.target.prefill(p), family.drafter("glance")) for p in prompts]
-    settings = Settings(max_new_tokens=8)
+    settings = Settings(max_new_tokens=5)
     runs = [
         Decoding(
             family.target, family.target.prefill(p), family.drafter("glance"), settings, family.stop_rules(settings)
