@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 console = Console(highlight=False)
-Preset = Annotated[str, typer.Option(help="Model family.")]
+Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
 
 
 def space(
