@@ -4,6 +4,7 @@
 
   const LONG = 8; // accepted tokens of a long copy
   const UNSURE = 0.5; // nats below which no root counts as unsure, however calm the rest of the run is
+  const TIMES = 2; // how much likelier than the accepted branch the drafter's favourite must have been
   const ORDER = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
 
   /** The 90th percentile (nearest rank) of the root entropies of a run, in nats. */
@@ -11,6 +12,17 @@
     const all = run.lanes.flatMap((lane) => lane.rounds.map((round) => round.entropy)).sort((a, b) => a - b);
     return all.length ? all[Math.ceil(0.9 * all.length) - 1] : Infinity;
   };
+
+  /** The accepted node that its favourite sibling outweighed most, and how many times; null below TIMES. */
+  function overtaken(round) {
+    let found = null;
+    for (const node of round.accepted) {
+      const favourite = round.tokens.findIndex((_, i) => round.parents[i] === round.parents[node] && round.layout.rank[i] === 1);
+      const times = Math.exp(round.log_q[favourite] - round.log_q[node]);
+      if (times >= TIMES && !(found && found.times >= times)) found = { node, times };
+    }
+    return found;
+  }
 
   /** Why a round is surprising: a list of sentences, each in parts as `G.describe` makes them; empty where it is not. */
   G.surprises = function (run, lane, round, above) {
@@ -22,11 +34,11 @@
     const copied = round.accepted.length;
     if (copied >= LONG) found.push(["a long copy: " + copied + " drafted tokens in a row were right"]);
     else if (copied > 1 && copied === lane.reach) found.push(["every one of the " + copied + " positions that this head drafts was right"]);
-    const lower = round.accepted.find((i) => rank[i] > 1);
-    if (lower !== undefined) {
-      const before = round.parents[lower] < 0 ? round.root : round.tokens[round.parents[lower]];
-      found.push(["after ", { token: run.words(before) }, " the drafter’s " + (ORDER[rank[lower]] || "choice no. " + rank[lower])
-        + (ORDER[rank[lower]] ? " choice" : "") + " was right; a single chain of favourites would have stopped there"]);
+    const turn = overtaken(round);
+    if (turn) {
+      const place = ORDER[rank[turn.node]], before = round.parents[turn.node] < 0 ? round.root : round.tokens[round.parents[turn.node]];
+      found.push(["after ", { token: run.words(before) }, " the drafter’s " + (place ? place + " choice" : "choice no. " + rank[turn.node])
+        + " was right; its favourite looked " + G.fixed(turn.times) + " times as likely to it, so a single chain would have stopped there"]);
     }
     return found;
   };
