@@ -39,6 +39,8 @@ def reading(preset: Preset = "mini", prompts: Prompts = 40, json_file: Json = No
     for name, r in found.items():
         exact = "n/a" if r.exact is None else f"{r.exact:.0%}"
         table.add_row(name, str(r.samples), exact, f"{r.error:.3f}", f"{r.ended:.0%}")
+        for task, (right, asked) in r.tasks.items():
+            table.add_row(f"  {task}", str(asked), f"{right / asked:.0%}", "", "")
     console.print(table)
     figures = {f"{name}_{key}": getattr(r, key) for name, r in found.items() for key in ("exact", "error")}
     _keep(json_file, figures, [{"family": n, **asdict(r)} for n, r in found.items()], of(family, Settings()))

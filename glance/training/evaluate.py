@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from glance.checkpoints import TargetParts
 from glance.synth import FAMILIES, Sample, sample
@@ -20,12 +20,14 @@ class Reading:
         exact: share of answers equal to the drawn text, character for character; None where wordings are free.
         error: character error rate, edits per character of the true answer, pooled.
         ended: share of answers that ended by themselves.
+        tasks: task → (exact answers, all answers), where one wording is right.
     """
 
     samples: int
     exact: float | None
     error: float
     ended: float
+    tasks: dict[str, tuple[int, int]]
 
 
 def edit_distance(one: str, two: str) -> int:
@@ -65,22 +67,14 @@ def _figures(drawn: list[Sample], texts: list[str], ended: list[bool]) -> Readin
         exact=sum(fixed) / len(fixed) if fixed else None,
         error=edits / sum(len(one.answer) for one in drawn),
         ended=sum(ended) / len(ended),
+        tasks=by_task(drawn, texts),
     )
 
 
 def by_task(drawn: list[Sample], texts: list[str]) -> dict[str, tuple[int, int]]:
-    """Family and task → (exact answers, all answers)."""
+    """Task → (exact answers, all answers); tasks whose wording is free are left out."""
     counts: dict[str, list[bool]] = defaultdict(list)
     for one, text in zip(drawn, texts, strict=True):
-        counts[f"{one.family}/{one.task}"].append(text == one.answer)
+        if not one.alternatives:
+            counts[one.task].append(text == one.answer)
     return {name: (sum(right), len(right)) for name, right in sorted(counts.items())}
-
-
-def figures(found: dict[str, Reading]) -> dict[str, float]:
-    """Flat name → number: `reading.<family>.<exact|error|ended>`."""
-    return {
-        f"reading.{family}.{name}": value
-        for family, one in found.items()
-        for name, value in asdict(one).items()
-        if name != "samples" and value is not None
-    }

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from glance.synth import sample
-from glance.training.evaluate import _figures, by_task, edit_distance, figures
+from glance.training.evaluate import _figures, by_task, edit_distance
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,6 @@ def test_free_wordings_count_no_exact_match():
     assert (found.exact, found.error, found.ended) == (0.5, 1 / 8, 0.5)
     free = [replace(one, alternatives=True) for one in drawn]
     assert _figures(free, ["abcd", "efgx"], [True, True]).exact is None
-
-
-def test_figures_are_flat_and_named():
-    found = {"signs": _figures([replace(sample("signs", 1), answer="ab", alternatives=True)], ["ab"], [True])}
-    assert figures(found) == {"reading.signs.error": 0.0, "reading.signs.ended": 1.0}
 
 
 def test_exact_answers_are_counted_by_task():
