@@ -207,4 +207,5 @@ def ending(text: str, was_stopped: bool) -> str:
     if was_stopped:
         return "Stopped. What was decoded is kept and can be replayed."
     same = "Every lane wrote the same bytes." if len(verdicts) > 1 else ""
-    return f"Done. {same} Press Play to watch the run again."
+    doubt = ends[0].get("note") if ends else ""  # of the reference: the target itself is unsure
+    return f"Done. {same} {doubt or 'Press Play to watch the run again.'}"

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from . import law, provenance
+from . import law, provenance, reach
 from .engine import Decoding, Settings, certainty, first_token
 from .errors import BadInput
 from .identity import compare
@@ -119,7 +119,10 @@ def race(
     for lane, run in runs.items():
         answer = tuple(run.answer or [first])
         summary = summarize(rounds[lane])
+        note = _note(lane, rounds[lane])
         if run is reference:
+            entropies = [entropy, *(e for rnd in rounds[lane] for e in rnd.entropies)]
+            note = note or reach.warning(entropies, family.reach)
             identity = Identity("reference", LANES[lane], len(answer), sentence="The reference of this run.")
         else:
             identity = compare(
@@ -140,7 +143,7 @@ def race(
                 begin_ms=run.begin_ms,
                 summary=summary,
                 identity=identity,
-                note=_note(lane, rounds[lane]),
+                note=note,
                 law=law.of_rounds(rounds[lane], run.drafter.horizon),
             ),
             answer,
