@@ -321,6 +321,9 @@ def _check(rnd: Round, where: str) -> None:
         raise TraceError(f"{where} accepts a node that is not in its tree; the file is damaged.")
     if any(rnd.parents[a] != before for before, a in zip((-1, *rnd.accepted), rnd.accepted, strict=False)):
         raise TraceError(f"{where} accepts nodes that are no path from the root; the file is damaged.")
+    if any(value > 1e-3 for value in (*rnd.log_q, *rnd.log_p)):
+        raise TraceError(f"{where} has a probability above one; the file is damaged.")
+    _times(rnd.ms.values(), where)
     path = [rnd.tokens[a] for a in rnd.accepted]
     if list(rnd.emitted) != path + ([] if rnd.bonus is None else [rnd.bonus]):
         raise TraceError(f"{where} emits other tokens than it accepts; the file is damaged.")
@@ -331,8 +334,30 @@ def _check(rnd: Round, where: str) -> None:
         raise TraceError(f"{where} has likeliest tokens without probabilities; the file is damaged.")
 
 
+# What the player counts with, in the mappings whose values the annotations leave open.
+_OPEN = {
+    "prompt": {"tokens": int, "image": tuple[Mapping[str, Any], ...]},
+    "image": {"sha256": str, "width": int, "height": int, "tokens": int},
+    "settings": {"max_new_tokens": int, "budget": int, "temperature": float, "eos_ids": tuple[int, ...]},
+}
+MAX_LANES = 8
+
+
+def _check_open(kind: str, data: Mapping[str, Any], where: str) -> None:
+    for key, hint in _OPEN[kind].items():
+        if key in data:
+            _value(hint, data[key], f"{where}: {key!r} of {kind!r}")
+
+
+def _times(times: Iterable[float], where: str) -> None:
+    if any(not 0 <= ms < 1e12 for ms in times):
+        raise TraceError(f"{where} has a time that no clock shows; the file is damaged.")
+
+
 def _lanes(header: Header) -> list[str]:
     """The ids of the lanes that a header names."""
+    if len(header.lanes) > MAX_LANES:
+        raise TraceError(f"The header names {len(header.lanes)} lanes and {MAX_LANES} can be shown; split the run.")
     if any(key not in lane for lane in header.lanes for key in ("id", "name", "drafter")):
         raise TraceError("The header describes a lane without id, name or drafter; record the run again.")
     ids = [lane["id"] for lane in header.lanes]
@@ -375,6 +400,11 @@ def read(text: str) -> Trace:
             if data.get("schema") != SCHEMA:
                 raise TraceError(f"The trace has schema {data.get('schema')!r}; this version reads schema {SCHEMA}.")
             header = _build(Header, data, where)
+            _check_open("prompt", header.prompt, where)
+            _check_open("settings", header.settings, where)
+            for image in header.prompt.get("image", ()):
+                _check_open("image", image, where)
+            _times([header.prefill_ms], where)
             rounds = {lane: [] for lane in _lanes(header)}
             continue
         record = _build(_KINDS[kind], data, where)

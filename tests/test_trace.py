@@ -138,6 +138,21 @@ CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, 
         (lambda t: change(t, "header", lanes=[{"id": "glance", "name": "GLANCE"}]), "drafter"),
         (lambda t: change(t, "header", pieces={"1": {"bytes": 10**12}}), "readable bytes"),
         (lambda t: "[" * 100_000 + "\n", "not a JSON object"),
+        (lambda t: change(t, "header", prompt={"tokens": "<b>"}), "'tokens' of 'prompt' has a value of the wrong kind"),
+        (lambda t: change(t, "header", prompt={"image": 3}), "'image' of 'prompt'"),
+        (lambda t: change(t, "header", prompt={"image": [{"sha256": 3}]}), "'sha256' of 'image'"),
+        (lambda t: change(t, "header", settings={"eos_ids": 3}), "'eos_ids' of 'settings'"),
+        (lambda t: change(t, "header", settings={"budget": "many"}), "'budget' of 'settings'"),
+        (lambda t: change(t, "header", prefill_ms=-1.0), "time that no clock shows"),
+        (lambda t: change(t, "round", ms={"verify": -1.0}), "time that no clock shows"),
+        (
+            lambda t: change(t, "header", lanes=[{"id": str(i), "name": "L", "drafter": ""} for i in range(9)]),
+            "9 lanes and 8 can be shown",
+        ),
+        (
+            lambda t: change(t, "round", tokens=[1], parents=[-1], depths=[1], log_q=[0.1], log_p=[0], accepted=[]),
+            "probability above one",
+        ),
     ],
 )
 def test_damage_is_named_in_one_sentence(text, damage, message):
