@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from glance import presets
+from glance.cli import app
 from glance.engine import Settings
 from glance.errors import BadCheckpoint, BadInput
 from glance.family import Family
@@ -118,3 +120,25 @@ def test_without_the_hub_the_command_line_says_in_one_sentence_what_to_do(tmp_pa
         "connect once, or copy the repository into a folder and give that folder."
     )
     assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_replaces_parts_and_lists_the_presets(tmp_path, monkeypatch):
+    asked = {}
+
+    def load(name, **given):
+        asked.update(given, name=name)
+        raise BadInput("Asked.")
+
+    monkeypatch.setattr(presets, "load", load)
+    picture = tmp_path / "picture.png"
+    tiny.picture().save(picture)
+    for words in (["compare", str(picture), "What?"], ["bench"]):
+        asked.clear()
+        result = CliRunner().invoke(
+            app, [*words, "--with", "target=/x", "--with", "block_head=none"], env={"GLANCE_PRESET": "qwen3-vl-4b"}
+        )
+        assert (result.exit_code, result.output) == (2, "Asked.\n")
+        assert asked == {"name": "qwen3-vl-4b", "target": "/x", "block_head": "none"}
+    result = CliRunner().invoke(app, ["presets"])
+    assert "qwen3-vl-8b  21.5 GiB in bfloat16  (Apache-2.0)" in result.output
+    assert "EAGLE-3 head: none. No EAGLE-3 head is published for Qwen3-VL-4B" in result.output
