@@ -122,7 +122,7 @@ def geometry(raw: Mapping[str, Any], folder: str | Path, rope_theta: float | Non
 
 def _mrope(scaling: Mapping[str, Any], head_dim: int, folder: str | Path) -> MRope | None:
     """The three axes' sections, or None for plain positions. Older files say `type` for `rope_type`."""
-    kind, sections = scaling.get("rope_type", scaling.get("type", "default")), scaling.get("mrope_section")
+    kind, sections = scaling.get("rope_type") or scaling.get("type") or "default", scaling.get("mrope_section")
     if kind not in ("default", "mrope") or (kind == "mrope" and not sections):
         raise BadCheckpoint(f"The head {folder} scales its rotary positions ({kind}); only plain and M-RoPE are known.")
     if sections is None:
