@@ -203,9 +203,13 @@ def calibrate(
     if not rows:
         raise BadInput("There is nothing to measure: no example is shipped, or all answers are one token long.")
     figures = calibration.figures(rows)
-    drawn = (sample(kind, 1000 + seed, split="test") for kind in FAMILIES for seed in range(checked))
+    drawn = (sample(kind, 1000 + seed, split="test") for seed in range(checked) for kind in FAMILIES)
     prompts = (family.prompt(d.image, d.question) for d in drawn)
-    runs = list(calibration.check(family, prompts, replace(settings, tie_threshold=figures["threshold"])))
+    runs = []
+    for run in calibration.check(family, prompts, replace(settings, tie_threshold=figures["threshold"])):
+        runs.append(run)
+        verdict = "identical" if run["identical"] else "differs"
+        console.print(f"[dim]{run['lane']}: {verdict}, {run['deferred']} of {run['rounds']} rounds deferred[/dim]")
     if runs:
         figures |= calibration.check_figures(runs)
     table = Table("Figure", "Value")
