@@ -22,7 +22,7 @@ def no_gpu(monkeypatch):
 
 
 def test_everything_runs_without_a_gpu(no_gpu, tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_check.presets, "load", lambda name, **options: tiny.family())
+    monkeypatch.setattr(gpu_check.presets, "load", lambda name, device, dtype: tiny.family())
     out = tmp_path / "gpu.json"
     result = CliRunner().invoke(app, ["--tiny", "--device", "cpu", "--json", str(out)], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
@@ -34,8 +34,10 @@ def test_everything_runs_without_a_gpu(no_gpu, tmp_path, monkeypatch):
         assert row["recorded_ms"] is None and row["note"] == "there is no GPU"
         assert row["what"] in result.output
     assert made["figures"]["bf16_verify_32_rows_eager_ms"] == made["rows"][7]["eager_ms"]
-    assert {g["dtype"] for g in made["gate"]} == {"float32", "bfloat16"}
-    assert {g["verdict"] for g in made["gate"] if g["dtype"] == "float32"} == {"reference", "identical"}
+    assert [(g["dtype"], g["lane"]) for g in made["gate"]] == [
+        (dtype, lane) for dtype in ("float32", "bfloat16") for lane in ("eagle3", "glance")
+    ]
+    assert all(g["identical"] and g["threshold"] > 0 for g in made["gate"])
     assert made["provenance"]["torch"] == torch.__version__ and made["shape"]["prompt"] == 24
 
 

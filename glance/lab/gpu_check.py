@@ -2,7 +2,7 @@
 
 The weights are random: time and memory do not depend on their values. Each pass is timed in three ways: as the engine
 runs it, with fixed shapes, and with fixed shapes recorded as a CUDA graph. Then the shipped family decodes an example
-in fp32 and in bf16, with and without the tie gate. `--tiny --device cpu` runs all of it in seconds, unrecorded.
+in fp32 and in bf16, without and with the tie gate. `--tiny --device cpu` runs all of it in seconds, unrecorded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from rich.table import Table
 from torch import nn
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
-from .. import presets, trace
+from .. import calibrate, presets
 from ..cache import TreeCache
 from ..drafters.block import BlockConfig, BlockHead
 from ..drafters.block import default_layer_ids as block_layers
@@ -34,7 +34,6 @@ from ..examples import shipped
 from ..padded import PaddedVerify, Recorded, WholeBuffers
 from ..prompt import Prompt
 from ..provenance import machine
-from ..race import race
 from ..target import Prefill, Target
 from ..tree import best_first
 
@@ -254,18 +253,15 @@ def _eagle3(head: Eagle3Head, shape: Shape, device: torch.device) -> tuple[Any, 
 
 
 def gate(device: torch.device, tokens: int) -> Iterator[dict[str, Any]]:
-    """The shipped family on an example, in fp32 and bf16, with the tie gate off and on."""
-    for dtype, thresholds in (("float32", (0.0,)), ("bfloat16", (0.0, 0.25))):
-        family = presets.load("mini", device=str(device), dtype=dtype)
+    """The shipped family on an example, in fp32 and bf16: the measured threshold, and each lane without and with it."""
+    for dtype in ("float32", "bfloat16"):
+        family = presets.load("mini", str(device), dtype=dtype)
         example = shipped()[0]
-        prompt = family.prompt(example.open(), example.question)
-        for threshold in thresholds:
-            settings = Settings(max_new_tokens=tokens, tie_threshold=threshold)
-            for lane in trace.read("".join(race(family, prompt, settings))).lanes:
-                s = lane.end.summary
-                verdict = lane.end.identity.verdict
-                yield {"dtype": dtype, "gate": threshold, "lane": lane.id, "verdict": verdict, "tau": s.tau,
-                       "deferred": s.deferred, "tokens": s.tokens}  # fmt: skip
+        prompt, settings = family.prompt(example.open(), example.question), Settings(max_new_tokens=tokens)
+        rows = calibrate.measure(family.target, family.target.prefill(prompt), family.stop_rules(settings), 31)
+        threshold = calibrate.figures(rows)["threshold"]
+        for row in calibrate.check(family, [prompt], replace(settings, tie_threshold=threshold)):
+            yield {"dtype": dtype, "threshold": threshold, **row}
 
 
 def main(
@@ -297,15 +293,14 @@ def main(
         gc.collect()
     console.print(table)
     gates = list(gate(where, 6 if tiny else 96))
-    lanes = Table("Type", "Tie gate", "Lane", "Verdict", "τ", "Deferred", "Tokens")
+    lanes = Table("Type", "Tie gate", "Lane", "Identical", "Without gate", "Deferred", "Rounds")
     for g in gates:
-        tau = "n/a" if g["tau"] is None else f"{g['tau']:.2f}"
-        lanes.add_row(g["dtype"], f"{g['gate']:g}", g["lane"], g["verdict"], tau, str(g["deferred"]), str(g["tokens"]))
+        same = ("yes" if g[key] else "no" for key in ("identical", "identical_without"))
+        lanes.add_row(g["dtype"], f"{g['threshold']:.3g}", g["lane"], *same, str(g["deferred"]), str(g["rounds"]))
     console.print(lanes)
     console.print(f"{time.perf_counter() - started:.0f} s")
     if json_file:
-        shapes = {f.name: getattr(shape, f.name) for f in fields(shape)}
-        result = {"figures": figures, "rows": [asdict(r) for r in rows], "gate": gates, "shape": shapes}
+        result = {"figures": figures, "rows": [asdict(r) for r in rows], "gate": gates, "shape": asdict(shape)}
         json_file.write_text(json.dumps({**result, "provenance": machine()}, indent=1) + "\n", encoding="utf-8")
 
 
