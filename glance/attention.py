@@ -105,7 +105,10 @@ def attend(family: Family, prompt: Prompt, answer: Sequence[int], emitted: int) 
     if not all(0 <= i < family.target.embed_tokens.num_embeddings for i in answer):
         raise BadInput("This answer has tokens that the model does not know; it was made with another one.")
     target = family.target
-    layers = tuple(i for i in family.block_head.config.target_layer_ids if i >= 0)
+    head = family.block_head or family.eagle3_head
+    if head is None:
+        raise BadInput("This shows the layers that a draft head reads, and this family has none; name a head.")
+    layers = head.config.target_layer_ids
     cache = target.prefill(prompt).cache.fork(prompt.length + len(answer))
     before, forced, produced = answer[: -emitted - 1], answer[-emitted - 1 : -1], answer[-emitted:]
     if before:

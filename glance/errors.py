@@ -6,4 +6,4 @@ class BadInput(ValueError):
 
 
 class BadCheckpoint(ValueError):
-    """A model folder is wrong or incomplete; the message is one sentence that names what is wrong with it."""
+    """A model folder is wrong or incomplete; the message is one sentence: what is wrong with it, and what to do."""

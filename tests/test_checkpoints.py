@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import warnings
 
 import huggingface_hub.errors
@@ -73,6 +74,7 @@ def test_the_embeddings_of_a_target_with_a_longer_table_are_cut(one, eagle3, mon
     assert torch.equal(loaded.embed_tokens.weight, one.target.embed_tokens.weight)
 
 
+DO = re.compile("(use|give|add|correct|copy|save|must hold|connect|accept|check|choose) ")
 INNER = {"mask_token_id": 263, "target_layer_ids": [1, 3]}
 BLOCK_REFUSALS = {
     "shifted labels": ({"shift_label": True}, "'shift_label' to True, a variant"),
@@ -123,7 +125,9 @@ def refusal(load, folder, family) -> str:
     """The sentence with which a head is refused."""
     with pytest.raises(BadCheckpoint) as refused:
         load(folder, family.parts)
-    assert "\n" not in str(refused.value)
+    sentence = str(refused.value)
+    assert sentence.endswith(".") and "\n" not in sentence
+    assert DO.search(sentence), f"does not say what to do: {sentence}"
     return str(refused.value)
 
 
@@ -136,7 +140,7 @@ EAGLE3_REFUSALS = {
     "normed features": ({"norm_output": True}, "'norm_output' to True, a variant"),
     "normed before the fusion": ({"fc_norm": True}, "'fc_norm' to True, a variant"),
     "layer out of range": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 6]}}, "layers"),
-    "two layers": ({"num_hidden_layers": 2}, "an EAGLE-3 head has one"),
+    "two layers": ({"num_hidden_layers": 2}, "2 layers; use an EAGLE-3 head"),
     "another vocabulary": ({"vocab_size": 300}, "vocabulary of 300"),
     "another draft vocabulary": ({"draft_vocab_size": 64}, "shape"),
     "no draft vocabulary": ({"draft_vocab_size": None}, "lacks 'draft_vocab_size'"),
@@ -332,4 +336,6 @@ def test_a_damaged_target_is_refused(family, tmp_path, file, damage, message):
     (tmp_path / file).write_bytes(damage((tmp_path / file).read_bytes()))
     with pytest.raises(BadCheckpoint, match=message) as refused:
         load_target(tmp_path)
-    assert "\n" not in str(refused.value)
+    sentence = str(refused.value)
+    assert sentence.endswith(".") and "\n" not in sentence
+    assert DO.search(sentence), f"does not say what to do: {sentence}"

@@ -72,14 +72,15 @@ def block_config(
         own_embeddings=own_embeddings,
     )
     if any(kind != "full_attention" for kind in raw.get("layer_types") or ()):
-        raise BadCheckpoint(f"The head {folder} mixes attention types; only full attention is supported.")
+        raise BadCheckpoint(f"The head {folder} mixes attention types; use one with full attention.")
     if config.block_size < 2:
-        raise BadCheckpoint(f"The head {folder} has blocks of {config.block_size}; at least 2 slots are needed.")
+        raise BadCheckpoint(f"The head {folder} has blocks of {config.block_size}; correct it to at least 2 slots.")
     check_layers(config.target_layer_ids, text.num_hidden_layers, folder)
     declared = raw.get("num_target_layers") or text.num_hidden_layers
     if declared != text.num_hidden_layers:
         raise BadCheckpoint(
-            f"The head {folder} was made for a target of {declared} layers, and this one has {text.num_hidden_layers}."
+            f"The head {folder} was made for a target of {declared} layers, this one has {text.num_hidden_layers}; "
+            "use a fitting one."
         )
     check_width(raw, text, folder)
     _check_mask(config.mask_token_id, target, folder)
@@ -89,7 +90,11 @@ def block_config(
 def _check_mask(mask_id: int, target: TargetParts, folder: str | Path) -> None:
     rows = target.model.get_input_embeddings().num_embeddings
     if type(mask_id) is not int or not 0 <= mask_id < rows:
-        raise BadCheckpoint(f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}.")
+        raise BadCheckpoint(
+            f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}; correct it."
+        )
     token = target.tokenizer.convert_ids_to_tokens(mask_id) if mask_id < len(target.tokenizer) else None
     if token is not None and "mask" not in token.lower():
-        raise BadCheckpoint(f"The mask id {mask_id} of the head {folder} is the real token {token!r} of the target.")
+        raise BadCheckpoint(
+            f"The mask id {mask_id} of the head {folder} is the real token {token!r} here; use a fitting one."
+        )

@@ -81,7 +81,7 @@ def check_keys(raw: Mapping[str, Any], where: str, nested: bool = False) -> None
         if key in _PLAIN and value != _PLAIN[key]:
             raise BadCheckpoint(f"The {where} sets {key!r} to {value!r}, a variant not supported; use another head.")
         if kinds and (type(value) not in kinds or (int in kinds and not value > 0)):
-            raise BadCheckpoint(f"The {where} has the value {value!r} for {key!r}, which cannot be.")
+            raise BadCheckpoint(f"The {where} has the value {value!r} for {key!r}, which cannot be; correct it.")
         if key not in (_NESTED if nested else _TOP) and key not in _PLAIN:
             warnings.warn(f"The {where} has the unknown key {key!r}: the head may compute otherwise.", stacklevel=4)
 
@@ -93,7 +93,7 @@ def need(raw: Mapping[str, Any], key: str, folder: str | Path) -> Any:
         BadCheckpoint: missing or null.
     """
     if raw.get(key) is None:
-        raise BadCheckpoint(f"The config of the head {folder} lacks {key!r}.")
+        raise BadCheckpoint(f"The config of the head {folder} lacks {key!r}; add it.")
     return raw[key]
 
 
@@ -106,7 +106,9 @@ def geometry(raw: Mapping[str, Any], folder: str | Path, rope_theta: float | Non
     hidden = need(raw, "hidden_size", folder)
     head_dim = raw.get("head_dim") or hidden // heads
     if heads % kv_heads or head_dim % 2:
-        raise BadCheckpoint(f"The head {folder} has {heads} heads of {head_dim}, {kv_heads} for keys; that cannot be.")
+        raise BadCheckpoint(
+            f"The head {folder} has {heads} heads of {head_dim}, {kv_heads} for keys; correct its config."
+        )
     return {
         "hidden_size": hidden,
         "intermediate_size": need(raw, "intermediate_size", folder),
@@ -124,7 +126,9 @@ def _mrope(scaling: Mapping[str, Any], head_dim: int, folder: str | Path) -> MRo
     """The three axes' sections, or None for plain positions. Older files say `type` for `rope_type`."""
     kind, sections = scaling.get("rope_type") or scaling.get("type") or "default", scaling.get("mrope_section")
     if kind not in ("default", "mrope") or (kind == "mrope" and not sections):
-        raise BadCheckpoint(f"The head {folder} scales its rotary positions ({kind}); only plain and M-RoPE are known.")
+        raise BadCheckpoint(
+            f"The head {folder} scales its rotary positions ({kind}); use one with plain or M-RoPE ones."
+        )
     if sections is None:
         return None
     try:
@@ -133,24 +137,31 @@ def _mrope(scaling: Mapping[str, Any], head_dim: int, folder: str | Path) -> MRo
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise BadCheckpoint(f"The head {folder} has M-RoPE sections {sections}, not {head_dim // 2} in all.")
+        raise BadCheckpoint(
+            f"The head {folder} has M-RoPE sections {sections}, not {head_dim // 2} in all; correct its config."
+        )
     return mrope
 
 
 def check_layers(ids: tuple[int, ...], depth: int, folder: str | Path) -> None:
     """Refuse target layers that are none."""
     if not ids or any(type(i) is not int or not 0 <= i < depth for i in ids):
-        raise BadCheckpoint(f"The head {folder} reads the layers {list(ids)} of a target with {depth} layers.")
+        raise BadCheckpoint(
+            f"The head {folder} reads the layers {list(ids)} of {depth}; use a head made for this target."
+        )
 
 
 def check_width(raw: Mapping[str, Any], text: Any, folder: str | Path) -> None:
     """Refuse a head of another width or another vocabulary than the target's."""
     for size in (raw["hidden_size"], raw.get("target_hidden_size") or raw["hidden_size"]):
         if size != text.hidden_size:
-            raise BadCheckpoint(f"The head {folder} is {size} wide and the target {text.hidden_size}; they do not fit.")
+            raise BadCheckpoint(
+                f"The head {folder} is {size} wide and the target {text.hidden_size}; use a fitting one."
+            )
     if (raw.get("vocab_size") or text.vocab_size) != text.vocab_size:
         raise BadCheckpoint(
-            f"The head {folder} has a vocabulary of {raw['vocab_size']}, and the target one of {text.vocab_size}."
+            f"The head {folder} has a vocabulary of {raw['vocab_size']}, the target one of {text.vocab_size}; "
+            "use a fitting one."
         )
 
 
@@ -182,10 +193,12 @@ def with_vocabulary_map(
     for name, size in (("d2t", drafted), ("t2d", full)):
         tensor = tensors.get(name)
         if tensor is None:
-            raise BadCheckpoint(f"The head {folder} lacks the tensor {name}.")
+            raise BadCheckpoint(f"The head {folder} lacks the tensor {name}; copy it again whole.")
         if tensor.shape != (size,) or tensor.is_floating_point():
             have = f"{tensor.dtype} with the shape {list(tensor.shape)}"
-            raise BadCheckpoint(f"The tensor {name} of the head {folder} is {have}; its config says [{size}].")
+            raise BadCheckpoint(
+                f"The tensor {name} of the head {folder} is {have}; its config says [{size}]; use its own config."
+            )
     index, d2t, t2d = torch.arange(drafted), tensors["d2t"].long(), tensors["t2d"].bool()
     kept = t2d.nonzero()[:, 0]
     if torch.equal(d2t, kept) and not torch.equal(index + d2t, kept):
@@ -203,20 +216,24 @@ def fill(head: Head, tensors: Mapping[str, torch.Tensor], folder: str | Path, ta
     wanted = head.state_dict()
     for name, empty in wanted.items():
         if name not in tensors:
-            raise BadCheckpoint(f"The head {folder} lacks the tensor {name}.")
+            raise BadCheckpoint(f"The head {folder} lacks the tensor {name}; copy it again whole.")
         tensor = tensors[name]
         if tensor.shape != empty.shape:
             have, want = list(tensor.shape), list(empty.shape)
-            raise BadCheckpoint(f"The tensor {name} of the head {folder} has the shape {have}; its config says {want}.")
+            raise BadCheckpoint(
+                f"The tensor {name} of the head {folder} has the shape {have}, not {want}; use its own config."
+            )
         if tensor.is_floating_point() != empty.is_floating_point():
             raise BadCheckpoint(
-                f"The tensor {name} of the head {folder} is {tensor.dtype}; quantized heads do not fit."
+                f"The tensor {name} of the head {folder} is {tensor.dtype}; use a head that is not quantized."
             )
         if not tensor.isfinite().all():
-            raise BadCheckpoint(f"The tensor {name} of the head {folder} holds numbers that are not finite.")
+            raise BadCheckpoint(
+                f"The tensor {name} of the head {folder} holds numbers that are not finite; copy it again."
+            )
     unknown = sorted(set(tensors) - set(wanted))
     if unknown:
-        raise BadCheckpoint(f"The head {folder} has the unknown tensor {unknown[0]}.")
+        raise BadCheckpoint(f"The head {folder} has the unknown tensor {unknown[0]}; use one of a known kind.")
     live = target.model.get_input_embeddings().weight
     placed = {n: t.to(live.device, live.dtype if t.is_floating_point() else None) for n, t in tensors.items()}
     head.load_state_dict(placed, assign=True)

@@ -59,7 +59,9 @@ def eagle3_config(
     inner = raw.get("eagle_config") or {}
     check_keys(inner, f"eagle_config of {folder}", nested=True)
     if (raw.get("num_hidden_layers") or 1) != 1:
-        raise BadCheckpoint(f"The head {folder} has {raw['num_hidden_layers']} layers; an EAGLE-3 head has one.")
+        raise BadCheckpoint(
+            f"The head {folder} has {raw['num_hidden_layers']} layers; use an EAGLE-3 head, which has one."
+        )
     text = target.model.config.get_text_config()
     layers = inner.get("eagle_aux_hidden_state_layer_ids") or default_layer_ids(text.num_hidden_layers)
     config = Eagle3Config(

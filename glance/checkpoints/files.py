@@ -57,9 +57,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     except OSError:
         raise BadCheckpoint(f"There is no config.json in {folder}; give the folder of a draft head.") from None
     except ValueError:
-        raise BadCheckpoint(f"The config.json in {folder} is not JSON.") from None
+        raise BadCheckpoint(f"The config.json in {folder} is not JSON; copy it again.") from None
     if not isinstance(raw, dict):
-        raise BadCheckpoint(f"The config.json in {folder} is not a JSON object.")
+        raise BadCheckpoint(f"The config.json in {folder} is not a JSON object; copy it again.")
     return raw
 
 

@@ -40,7 +40,9 @@ def flatten(raw: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
         raise BadCheckpoint(f"{folder} holds a head of the kind {found!r}; give it where such a head belongs.")
     layer = raw.get("transformer_layer_config")
     if not isinstance(layer, dict) or layer.get("model_type", "llama") not in _LAYERS:
-        raise BadCheckpoint(f"The transformer_layer_config of {folder} is neither a Llama nor a Qwen3 layer's.")
+        raise BadCheckpoint(
+            f"The transformer_layer_config of {folder} is neither Llama's nor Qwen3's; use another head."
+        )
     defaults = _LAYERS[layer.get("model_type", "llama")]().to_dict()
     rest = {key: value for key, value in raw.items() if key not in _INERT}
     ids = rest.pop("aux_hidden_state_layer_ids", None) or rest.pop("eagle_aux_hidden_state_layer_ids", None)

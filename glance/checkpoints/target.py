@@ -99,7 +99,7 @@ def load_target(
         raise
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError, SafetensorError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}.") from error
+        raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}; copy it again whole.") from error
     if report["missing_keys"]:
         raise BadCheckpoint(f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole.")
     model.name_or_path = str(folder)  # a fetched copy has no telling name
