@@ -204,6 +204,8 @@ def ending(text: str, was_stopped: bool) -> str:
     verdicts = [end["identity"]["verdict"] for end in ends]
     if "differs" in verdicts:
         return "Done, but not every lane wrote the same: its card says where."
+    if any(end["reason"] == "failed" for end in ends):
+        return "Done, but a lane failed: its card says so."
     if was_stopped:
         return "Stopped. What was decoded is kept and can be replayed."
     same = "Every lane wrote the same bytes." if len(verdicts) > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import time
 import uuid
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .presets import Family
 
 MAX_SEED = 2**53  # what JavaScript can read back from a trace
+log = logging.getLogger(__name__)
 NOT_HELPING = 0.05  # mean accepted tokens a round below which a head does not help
 
 
@@ -52,7 +54,7 @@ def race(
     lanes: Sequence[str] = tuple(LANES),
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Decode one prompt with several lanes; the first is the reference.
+    """Decode one prompt with several lanes; the first is the reference. A lane whose drafter fails ends alone.
 
     One round runs at a time, and always that of the lane whose own measured clock is furthest behind. So no lane
     disturbs another's timing on the one device, and all grow together as they would side by side.
@@ -105,9 +107,17 @@ def race(
     steps = {i: iter(run) for i, run in runs.items()}
     rounds: dict[str, list[Round]] = {i: [] for i in lanes}
     clock = dict.fromkeys(lanes, 0.0)
+    failed: dict[str, str] = {}
     while steps and not stopped():
         lane = min(steps, key=clock.__getitem__)
-        rnd = next(steps[lane], None)
+        try:
+            rnd = next(steps[lane], None)
+        except Exception as error:
+            if lane == lanes[0] or isinstance(error, BadInput):
+                raise
+            log.exception("the lane %s failed", lane)
+            failed[lane] = f"This lane failed ({type(error).__name__}); the others went on."
+            rnd = None
         if rnd is None:
             del steps[lane]
             continue
@@ -117,9 +127,9 @@ def race(
 
     reference = runs[lanes[0]]
     for lane, run in runs.items():
-        answer = tuple(run.answer or [first])
+        answer = (first, *(i for rnd in rounds[lane] for i in rnd.emitted))  # a failed lane may hold half a round more
         summary = summarize(rounds[lane])
-        note = _note(lane, rounds[lane])
+        note = failed.get(lane) or _note(lane, rounds[lane])
         if run is reference:
             entropies = [entropy, *(e for rnd in rounds[lane] for e in rnd.entropies)]
             note = note or reach.warning(entropies, family.reach)
@@ -139,7 +149,7 @@ def race(
                 ids=answer,
                 text=vocabulary.text(answer),
                 sha256=hashlib.sha256(vocabulary.bytes(answer)).hexdigest(),
-                reason=run.reason or "stopped",
+                reason="failed" if lane in failed else run.reason or "stopped",
                 begin_ms=run.begin_ms,
                 summary=summary,
                 identity=identity,

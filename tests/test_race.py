@@ -196,3 +196,37 @@ def test_every_token_of_a_trace_has_its_bytes(family, prompt):
     made = run(family, prompt)
     shown = {i for lane in made.lanes for r in lane.rounds for i in (*r.tokens, *r.draft_top, *r.target_top)}
     assert shown <= made.pieces.keys()
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_lane_whose_drafter_fails_ends_alone(family, prompt, monkeypatch, after):
+    make = family.drafter
+
+    def drafter(lane):
+        made, left = make(lane), iter(range(after))
+        propose = made.propose
+
+        def propose_or_fail(budget):
+            if lane == "glance" and next(left, None) is None:
+                raise RuntimeError("made up")
+            return propose(budget)
+
+        made.propose = propose_or_fail
+        return made
+
+    monkeypatch.setattr(family, "drafter", drafter)
+    made = run(family, prompt, Settings(max_new_tokens=12))
+    ends = {lane.id: lane.end for lane in made.lanes}
+    assert ends["glance"].reason == "failed" and len(made.lane("glance").rounds) == after
+    assert ends["glance"].note == "This lane failed (RuntimeError); the others went on."
+    assert ends["glance"].identity.verdict == "so far"
+    assert ends["eagle3"].identity.verdict == "identical" and len(ends["eagle3"].ids) > 3
+
+
+def test_a_reference_that_fails_ends_the_race(family, prompt, monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("made up")
+
+    monkeypatch.setattr(family.target, "verify", broken)
+    with pytest.raises(RuntimeError):
+        run(family, prompt)
