@@ -293,8 +293,8 @@ def test_a_hub_that_does_not_give_it_is_said(one, monkeypatch, error, message):
 def test_a_hub_repository_is_fetched_pickles_only_where_there_is_nothing_else(one, eagle3, monkeypatch):
     asked = []
 
-    def fetch(name, allow_patterns):
-        asked.append((name, "*.bin" in allow_patterns))
+    def fetch(name, allow_patterns, ignore_patterns=None):
+        asked.append((name, "pytorch_model*.bin" in allow_patterns))
         return str(eagle3)
 
     monkeypatch.setattr(files, "snapshot_download", fetch)

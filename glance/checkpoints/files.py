@@ -31,9 +31,9 @@ def local(folder: str | Path) -> Path:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise BadCheckpoint(f"There is no such folder as {folder}; give a folder, or a hub id like owner/name.")
     try:
-        copy = Path(snapshot_download(name, allow_patterns=[*_TEXTS, "*.safetensors"]))
+        copy = Path(snapshot_download(name, allow_patterns=[*_TEXTS, "*.safetensors"], ignore_patterns="*/*"))
         if not any(copy.glob("*.safetensors")):
-            snapshot_download(name, allow_patterns=["*.bin"])
+            snapshot_download(name, allow_patterns="pytorch_model*.bin")
     except GatedRepoError:
         raise BadCheckpoint(f"{name} is gated; accept its licence on the hub, then set HF_TOKEN.") from None
     except (RepositoryNotFoundError, HFValidationError):
