@@ -27,7 +27,7 @@ def test_no_warning_at_the_limit_or_without_one():
     assert "1.25 nats" in reach.warning([1.25], 1.0)
 
 
-@pytest.mark.parametrize("limit, warned", [(0.01, True), (100.0, False), (None, False)])
+@pytest.mark.parametrize(("limit", "warned"), [(0.01, True), (100.0, False), (None, False)])
 def test_the_reference_lane_carries_the_warning(limit, warned):
     family = tiny.family()
     family.reach = limit
