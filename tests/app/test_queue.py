@@ -1,0 +1,21 @@
+"""Two visitors at once: the second reads a place in the line, and runs as soon as the first is through."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.app.steps import ask, status, wait_status
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_second_visitor_reads_a_place(stub_server, visit):
+    first, second = visit(stub_server), visit(stub_server)
+    ask(first, "glacial, please")
+    wait_status(first, "Decoding")
+    ask(second, "What is it?")
+    wait_status(second, "Waiting: 1 run is before yours, one runs at a time.")
+    first.click("#stop")
+    wait_status(first, "Stopped")
+    wait_status(second, "Done")
+    assert "Every lane wrote the same bytes" in status(second)
