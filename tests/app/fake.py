@@ -7,7 +7,9 @@ import heapq
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from glance import law
 from glance.trace import Header, Identity, LaneEnd, Round, line, summarize
 
 
@@ -91,6 +93,18 @@ def tree(rng: random.Random, truth: Sequence[int], other: Sequence[int], budget:
     return tokens, parents, depths, log_q, log_p, path
 
 
+def looks(rnd: Round, other: Sequence[int]) -> Round:
+    """The round with entropies and margins of all its tokens, and what both sides thought at its root."""
+    sure = [random.Random(f"{i} {token}") for i, token in enumerate(rnd.emitted)]
+    rival = next(token for token in other if token != rnd.emitted[0])
+    drafted = [i for i, parent in enumerate(rnd.parents) if parent < 0]
+    return replace(
+        rnd, entropies=tuple(rng.uniform(0, 2.4) for rng in sure), margins=tuple(rng.uniform(0, 9) for rng in sure),
+        draft_top=tuple(rnd.tokens[i] for i in drafted), draft_top_log_q=tuple(rnd.log_q[i] for i in drafted),
+        target_top=(rnd.emitted[0], rival), target_top_log_p=(math.log(0.7), math.log(0.2)),
+    )  # fmt: skip
+
+
 def one_lane(lane: str, answer: Sequence[int], other: Sequence[int], budget: int, seed: int) -> Iterator[Round]:
     """The rounds of a lane that writes the answer."""
     rng, at, index = random.Random(f"{lane}{seed}"), 1, 0
@@ -127,8 +141,9 @@ def lines(
     differs: bool = False,
     lanes: Sequence[str] = tuple(dict(LANES)),
     image: str = "1" * 64,
+    full: bool = False,
 ) -> list[str]:
-    """The NDJSON lines of a made-up run, in the order of the fair scheduler."""
+    """The NDJSON lines of a made-up run, in the order of the fair scheduler; `full` with all that a trace can tell."""
     running = [(lane, name) for lane, name in LANES if lane in lanes]
     known = Words()
     answer = [known(piece) for piece in [*split(words), STOP]]
@@ -142,12 +157,14 @@ def lines(
     )  # fmt: skip
     out = [line(header, known.pieces([answer[0], stop]))]
     rounds = {lane: list(one_lane(lane, answer, other, budget, seed)) for lane, _ in running}
+    if full:
+        rounds = {lane: [looks(rnd, other) for rnd in made] for lane, made in rounds.items()}
     clock, todo = dict.fromkeys(rounds, 0.0), {lane: list(r) for lane, r in rounds.items()}
     while any(todo.values()):
         lane = min((i for i in todo if todo[i]), key=clock.__getitem__)
         rnd = todo[lane].pop(0)
         clock[lane] += rnd.total_ms
-        out.append(line(rnd, known.pieces([rnd.root, *rnd.tokens, *rnd.emitted])))
+        out.append(line(rnd, known.pieces([rnd.root, *rnd.tokens, *rnd.emitted, *rnd.target_top])))
     text = b"".join(split(words))
     for lane, name in running:
         verdict = Identity("identical", running[0][1], len(answer), sentence="All tokens are byte-identical.")
@@ -155,8 +172,10 @@ def lines(
             verdict = Identity("reference", name, len(answer))
         elif differs and lane == "eagle3":
             verdict = Identity("differs", running[0][1], 9, 9, answer[9], other[0], 0.0021, "Differs at token 9.")
+        ids = (*answer[:9], other[0], *answer[10:]) if verdict.verdict == "differs" else tuple(answer)
+        sha = hashlib.sha256(text if verdict.verdict != "differs" else text + b"!").hexdigest()
+        fitted = law.of_rounds(rounds[lane], {"eagle3": 8}.get(lane, 15)) if full else None
         out.append(line(LaneEnd(
-            lane, tuple(answer), text.decode(), hashlib.sha256(text).hexdigest(), "eos", 1.5,
-            summarize(rounds[lane]), verdict,
+            lane, ids, text.decode(), sha, "eos", 1.5, summarize(rounds[lane]), verdict, law=fitted,
         )))  # fmt: skip
     return out

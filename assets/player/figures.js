@@ -1,0 +1,135 @@
+/* What a run says, as Plotly figures: pure functions of the run, the theme and the width. */
+(function (G) {
+  "use strict";
+
+  const SYMBOLS = ["circle", "triangle-up", "square", "diamond"]; // as the signs on the lanes' cards
+  const PATTERNS = ["", "/", "", "x"];
+  const STAGES = { draft: ["Draft", "sky", "/"], build: ["Build tree", "purple", "x"], verify: ["Verify", "blue", ""], commit: ["Commit", "green", "."] };
+  const PAPER = { budget: 31, horizon: 15, gamma: 0.2 }; // Figure 4 of the paper, its target Qwen3-VL-8B
+  const LONG = 8;
+
+  const name = (lane) => G.escape(G.inert(lane.name));
+  const range = (from, to, count) => Array.from({ length: count }, (_, i) => from + (to - from) * i / (count - 1));
+
+  /** The lanes that draft, in order. */
+  G.drafting = (run) => run.lanes.filter((lane) => lane.rounds.some((round) => round.draft_passes > 0));
+
+  /** Accepted lengths of a lane, one a round. */
+  G.lengths = (lane) => lane.rounds.map((round) => round.accepted.length);
+
+  /** How many rounds accepted eight tokens or more, and how many there are. */
+  G.longRounds = (lane) => [G.lengths(lane).filter((a) => a >= LONG).length, lane.rounds.length];
+
+  /** E[a | H] of a fitted law, truncated at its horizon: `expected` of glance/law.py. */
+  G.lawAt = function (law, entropy) {
+    const p = 1 / (1 + Math.exp(law.slope * entropy - law.intercept));
+    let sum = 0;
+    for (let l = 1; l <= law.horizon; l++) sum += p ** l;
+    return sum;
+  };
+
+  /** The paper's verification ceiling 2 ln N / H, and AdaEDL's lower bound read directly. */
+  G.ceilingAt = (entropy) => Math.min(PAPER.horizon, 2 * Math.log(PAPER.budget) / entropy);
+  G.floorAt = (entropy) => Math.max(0, 1 - Math.sqrt(PAPER.gamma * entropy));
+
+  function layout(theme, width, height, extra) {
+    const size = 12 * theme.size;
+    const axis = { gridcolor: theme.grid, zeroline: false, fixedrange: true };
+    const { xaxis, yaxis, ...rest } = extra;
+    return {
+      width, height, margin: { l: 46 * theme.size, r: 10, t: 10, b: 42 * theme.size }, dragmode: false, hovermode: "closest",
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: theme.fg, size }, showlegend: false,
+      hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { color: theme.fg, size }, align: "left" },
+      xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+    };
+  }
+
+  /** How many rounds accepted 0, 1, 2, … tokens, as shares of each lane's rounds. */
+  G.acceptanceFigure = function (run, theme, width) {
+    const lanes = G.drafting(run), most = Math.max(LONG + 1, ...lanes.flatMap(G.lengths));
+    const x = range(0, most, most + 1);
+    const data = lanes.map((lane) => {
+      const counts = x.map((a) => G.lengths(lane).filter((b) => b === a).length);
+      return {
+        type: "bar", name: name(lane), x, y: counts.map((n) => 100 * n / lane.rounds.length), customdata: counts,
+        marker: { color: theme[G.laneColour(lane)], pattern: { shape: PATTERNS[lane.order % 4], fillmode: "overlay", fgcolor: theme.bg, size: 6 } },
+        hovertemplate: "%{customdata} of " + lane.rounds.length + " rounds accepted %{x}<extra>" + name(lane) + "</extra>",
+      };
+    });
+    return {
+      data, layout: layout(theme, width, 210 * theme.size, {
+        barmode: "group", bargap: 0.25,
+        xaxis: { title: { text: "tokens accepted in a round, a" }, dtick: most > 12 ? 2 : 1, showgrid: false, range: [-0.6, most + 0.6] },
+        yaxis: { title: { text: "% of rounds" }, rangemode: "tozero", nticks: 5 },
+        shapes: [{ type: "rect", layer: "below", xref: "x", yref: "paper", x0: LONG - 0.5, x1: most + 0.6, y0: 0, y1: 1, line: { width: 0 }, fillcolor: theme.grid, opacity: 0.55 }],
+        annotations: [{ xref: "x", yref: "paper", x: LONG - 0.4, y: 1, text: "a ≥ 8", showarrow: false, xanchor: "left", yanchor: "top", font: { color: theme.muted } }],
+      }),
+    };
+  };
+
+  /** Accepted length against root entropy: every round, each lane's law with its interval, and the paper's brackets.
+      The last trace frames the selected round. */
+  G.lawFigure = function (run, theme, width) {
+    const lanes = G.drafting(run), rounds = lanes.flatMap((lane) => lane.rounds);
+    const far = Math.max(1, ...rounds.map((r) => r.entropy)) * 1.06;
+    const high = Math.max(LONG, ...rounds.map((r) => r.accepted.length)) + 1;
+    const grid = range(0.02, far, 70);
+    const line = (x, y, style, extra) => ({ type: "scatter", mode: "lines", x, y, line: style, hoverinfo: "skip", ...extra });
+    const data = [
+      line(grid, grid.map(G.ceilingAt), { color: theme.muted, width: 1.6, dash: "dash" }),
+      line(grid, grid.map(G.floorAt), { color: theme.muted, width: 1.6, dash: "dot" }),
+    ];
+    for (const lane of lanes) {
+      const law = lane.closing && lane.closing.law, colour = theme[G.laneColour(lane)];
+      if (!law) continue;
+      const [h, low, top] = [0, 1, 2].map((i) => law.band.map((row) => row[i]));
+      data.push(line([...h, ...[...h].reverse()], [...low, ...top.reverse()], { width: 0 }, { fill: "toself", fillcolor: colour + "30" }));
+      const curve = range(0, h.length ? h[h.length - 1] : far, 60);
+      data.push(line(curve, curve.map((e) => G.lawAt(law, e)), { color: colour, width: 3 }));
+    }
+    for (const lane of lanes) {
+      data.push({
+        type: "scatter", mode: "markers", name: name(lane), cliponaxis: false,
+        x: lane.rounds.map((r) => r.entropy), y: lane.rounds.map((r) => r.accepted.length),
+        customdata: lane.rounds.map((r, k) => [lane.order, k, G.isolate(G.escape(run.label(r.root, 24)))]),
+        marker: { color: theme[G.laneColour(lane)], symbol: SYMBOLS[lane.order % 4], size: 9 * theme.size, opacity: 0.8, line: { color: theme.bg, width: 1 } },
+        hovertemplate: "after %{customdata[2]}<br>H = %{x:.3f} nats, accepted %{y}<extra>" + name(lane) + "</extra>",
+      });
+    }
+    data.push({
+      type: "scatter", mode: "markers", x: [], y: [], hoverinfo: "skip", cliponaxis: false,
+      marker: { symbol: "circle-open", size: 19 * theme.size, color: theme.fg, line: { width: 3, color: theme.fg } },
+    });
+    return {
+      data, layout: layout(theme, width, 290 * theme.size, {
+        xaxis: { title: { text: "entropy at the root, H (nats)" }, range: [-0.025 * far, far] },
+        yaxis: { title: { text: "tokens accepted, a" }, range: [-0.6, high], nticks: 7 },
+      }),
+    };
+  };
+
+  /** Milliseconds of each stage, a bar a lane. */
+  G.stageFigure = function (run, theme, width) {
+    const narrow = width < 420, total = (lane, stage) => lane.rounds.reduce((sum, r) => sum + (r.ms[stage] || 0), 0);
+    const data = Object.entries(STAGES).map(([stage, [words, colour, pattern]]) => ({
+      type: "bar", orientation: "h", name: words, y: run.lanes.map((lane) => lane.order), x: run.lanes.map((lane) => total(lane, stage)), width: 0.7,
+      marker: { color: theme[colour], line: { color: theme.bg, width: 1 }, pattern: { shape: pattern, fillmode: "overlay", fgcolor: theme.bg, size: 6 } },
+      customdata: run.lanes.map((lane) => [G.ms(total(lane, stage)), G.fixed(100 * total(lane, stage) / (lane.total || 1), 0), name(lane)]),
+      hovertemplate: words + ": %{customdata[0]}, %{customdata[1]} %<extra>%{customdata[2]}</extra>",
+    }));
+    const made = layout(theme, width, (52 + 36 * run.lanes.length) * theme.size, {
+      barmode: "stack",
+      xaxis: { ticksuffix: " ms", nticks: narrow ? 4 : 7, separatethousands: true, exponentformat: "none" },
+      yaxis: {
+        range: [run.lanes.length - 0.5, -0.5], showgrid: false, tickvals: run.lanes.map((lane) => lane.order),
+        ticktext: run.lanes.map((lane) => (narrow ? "" : name(lane) + " ")),
+      },
+    });
+    made.margin.l = (narrow ? 12 : 112) * theme.size;
+    made.margin.b = 26 * theme.size;
+    return { data, layout: made };
+  };
+
+  /** The stages' names and colours, for a legend. */
+  G.stageNames = () => Object.entries(STAGES).map(([stage, [words]]) => [stage, words]);
+})(window.Glance = window.Glance || {});
