@@ -27,7 +27,7 @@
 
   const REASONS = {
     eos: "the answer is complete", length: "the cap on new tokens was reached",
-    "stop string": "a stop string was reached", stopped: "stopped by hand",
+    "stop string": "a stop string was reached", stopped: "stopped by hand", failed: "the drafter failed",
   };
   G.reason = (reason) => REASONS[reason] || reason;
 
