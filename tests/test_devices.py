@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -41,6 +43,12 @@ def test_a_spread_target_reads_the_same():
 
 @pytest.mark.parametrize(("value", "padded"), [("1", True), ("0", False), (None, False)])
 def test_graphs_are_one_switch(monkeypatch, value, padded):
+    made = SimpleNamespace(target=SimpleNamespace())
+    parts = SimpleNamespace(model=SimpleNamespace(device=torch.device("cpu")))
+    monkeypatch.setattr(presets, "load_target", lambda *arguments: parts)
+    monkeypatch.setattr(presets, "load_block_head", lambda *arguments: None)
+    monkeypatch.setattr(presets, "load_eagle3_head", lambda *arguments: None)
+    monkeypatch.setattr(presets, "Family", lambda *arguments: made)
     monkeypatch.delenv("GLANCE_GRAPHS", raising=False)
     if value:
         monkeypatch.setenv("GLANCE_GRAPHS", value)
