@@ -8,14 +8,12 @@ import pytest
 import torch
 from transformers import Qwen3VLForConditionalGeneration
 
-from glance import presets, trace
+from glance import presets
 from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.engine import Decoding, Drafter, Settings
-from glance.examples import shipped
 from glance.lab.acceptance import Blind
 from glance.prompt import Prompt
-from glance.race import race
 from glance.synth import FAMILIES, sample
 from glance.trace import Round, summarize
 
@@ -105,28 +103,3 @@ def test_a_block_without_its_root_accepts_less_and_answers_the_same(family):
 def test_the_target_loads_outside_this_library(family):
     model = Qwen3VLForConditionalGeneration.from_pretrained(presets.PRESETS["mini"].target)
     assert sum(p.numel() for p in model.parameters()) < 25e6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("index", [0, 1])
-def test_shipped_traces_can_be_recorded_again(family, index):
-    example = shipped()[index]
-    kept = trace.read(example.trace)
-    asked = {f.name: kept.header.settings[f.name] for f in dataclasses.fields(Settings)}
-    settings = Settings(**{**asked, "stop": tuple(asked["stop"])})
-    prompt = family.prompt(example.open(), example.question)
-    again = trace.read("".join(race(family, prompt, settings)))
-    assert again.header.prompt == kept.header.prompt
-    for lane in kept.lanes:
-        other = again.lane(lane.id)
-        assert other.end.ids == lane.end.ids
-        assert other.end.identity.verdict == lane.end.identity.verdict
-        assert [r.accepted for r in other.rounds] == [r.accepted for r in lane.rounds]
-
-
-def test_all_shipped_traces_are_identical_lanes():
-    examples = shipped()
-    assert len(examples) >= 5
-    for example in examples:
-        lanes = trace.read(example.trace).lanes
-        assert len({lane.end.sha256 for lane in lanes}) == 1
