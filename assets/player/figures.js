@@ -84,7 +84,7 @@
       if (!law) continue;
       const [h, low, top] = [0, 1, 2].map((i) => law.band.map((row) => row[i]));
       data.push(line([...h, ...[...h].reverse()], [...low, ...top.reverse()], { width: 0 }, { fill: "toself", fillcolor: colour + "30" }));
-      const curve = range(0, h.length ? h[h.length - 1] : far, 60);
+      const curve = range(h.length ? h[0] : 0, h.length ? h[h.length - 1] : far, 60); // no further than was met
       data.push(line(curve, curve.map((e) => G.lawAt(law, e)), { color: colour, width: 3 }));
     }
     for (const lane of lanes) {

@@ -76,7 +76,7 @@
         card("Where the time goes", "stages", "Time by stage; the figures stand below it"),
         G.el("section", { class: "gl-finding" }, G.el("h3", {}, "How sure the target was of each token", this.who),
           this.text, this.read,
-          G.el("p", { class: "gl-shade-key" }, "0", G.el("i"), DARKEST + " nats or more; darker and thicker underlined is less sure. ", this.partly)),
+          G.el("p", { class: "gl-shade-key" }, "0", G.el("i"), DARKEST + " nats or more; a stronger shade and a thicker line is less sure. ", this.partly)),
       ];
       cards[1].append(G.el("ul", { class: "gl-legend" }, key("fit", "this run’s law, shaded its 95 % interval"),
         key("ceiling", "the paper’s ceiling, 2 ln 31 / H"), key("floor", "the paper’s lower bound (AdaEDL, read directly)")),
