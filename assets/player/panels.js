@@ -27,8 +27,6 @@
       this.shelf = [];
       for (const [name, type] of SECTIONS) {
         const { section, host } = sections[name];
-        section.hidden = !G[type];
-        if (!G[type]) continue;
         const place = { section, panel: new G[type](host, player), lines: -1, chosen: null };
         section.addEventListener("toggle", () => this.refresh(place, true));
         this.shelf.push(place);
