@@ -414,8 +414,8 @@ def read(text: str) -> Trace:
             _check(record, where)
             rounds[record.lane].append(record)
         else:
-            if record.law and any(len(row) != 3 for row in record.law.band):
-                raise TraceError(f"{where} has a law whose band is no rows of three; the file is damaged.")
+            if record.law and (any(len(row) != 3 for row in record.law.band) or not 0 < record.law.horizon <= 4096):
+                raise TraceError(f"{where} has a law with a horizon or a band that none can have; the file is damaged.")
             ends[record.lane] = record
     if header is None:
         raise TraceError("The trace is empty; choose a file saved by this app.")
