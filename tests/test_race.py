@@ -173,14 +173,15 @@ def test_an_older_trace_knows_the_margins_of_root_rows_only(family, prompt, monk
 
 
 def test_a_lane_with_enough_rounds_ends_with_its_law(family, prompt, monkeypatch):
-    answer = list(run(family, prompt, Settings(max_new_tokens=60)).lanes[0].end.ids)
-    assert run(family, prompt, Settings(max_new_tokens=60)).lanes[0].end.law is None  # nothing was drafted
-    monkeypatch.setattr(family, "drafter", lambda lane: Known(answer, vocabulary=264))
+    plain = run(family, prompt, Settings(max_new_tokens=60)).lanes[0]
+    assert plain.end.law is None and len(plain.rounds) >= law.MIN_ROUNDS  # nothing was drafted
+    half = [token if i % 7 else (token + 1) % 264 for i, token in enumerate(plain.end.ids)]  # with a miss now and then
+    monkeypatch.setattr(family, "drafter", lambda lane: Known(half, vocabulary=264))
     made = run(family, prompt, Settings(max_new_tokens=60))
     for lane in made.lanes:
         found = law.fit([r.entropy for r in lane.rounds], [len(r.accepted) for r in lane.rounds], 4,
                         [r.bonus is None for r in lane.rounds])  # fmt: skip
-        assert lane.end.law.rounds == len(lane.rounds) == 12
+        assert lane.end.law.rounds == len(lane.rounds) >= law.MIN_ROUNDS
         assert lane.end.law.slope == pytest.approx(found.slope, rel=1e-4) and lane.end.law.horizon == 4
 
 
