@@ -56,6 +56,14 @@ SHOW_LANES = """() => {
   return [];
 }"""
 
+# Gradio makes the picture a button without a name.
+NAME_PICTURE = """() => {
+  const name = () => document.querySelectorAll('#seen button:not([aria-label]) .image-frame').forEach(
+    (frame) => frame.closest('button').setAttribute('aria-label', 'The picture that the model sees'));
+  new MutationObserver(name).observe(document.querySelector('#ask'), { childList: true, subtree: true });
+  name();
+}"""
+
 SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
 looked, or to ask again."""
 
@@ -251,6 +259,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         for ended in (ran.success, ran.failure):
             ended(free, None, [go, stop], queue=False, **private)
         stop.click(press_stop, None, stop, queue=False, **private)
+        demo.load(None, None, None, js=NAME_PICTURE)
         demo.unload(leave)
         saved.upload(open_saved, saved, [upload, source, seen, page, question, view, words], **private)
         view.look(look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private)

@@ -2,6 +2,7 @@
 (function (G) {
   "use strict";
 
+  const OPENED_MS = 400; // a section that opens, and those above it, have their height by then
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
   const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
@@ -167,7 +168,8 @@
       if (!element) return;
       if (place) place.section.open = true;
       element.classList.add("gl-pointed");
-      (element.closest(".gl-microscope") || element).scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" });
+      const whole = element.closest(".gl-microscope") || element;
+      setTimeout(() => whole.scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" }), place ? OPENED_MS : 0);
     }
   };
 })(window.Glance = window.Glance || {});

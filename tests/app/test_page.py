@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from glance import trace
@@ -369,6 +370,15 @@ def test_contrast(stub_server, visit, theme):
     for selector in (".gl-versus", ".gl-stats dt", ".gl-badge", ".gl-good", ".gl-hint", ".gl-legend li", ".gl-say",
                      ".gl-question", ".gl-play", ".gl-tabs button", ".gl-foot", "#status .gl-status"):  # fmt: skip
         assert contrast(page, selector) >= 4.5, selector
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_the_page(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#seen button[aria-label='The picture that the model sees']")
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")] == []
 
 
 def test_dark_theme_reaches_the_figures(stub_server, visit):
