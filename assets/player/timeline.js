@@ -87,7 +87,7 @@
         });
       }
       return Plotly.react(this.plot, data, {
-        height: TOP + below + rows * row, margin: { l: left, r: 12, t: TOP, b: below },
+        width, height: TOP + below + rows * row, margin: { l: left, r: 12, t: TOP, b: below },
         barmode: "overlay", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false,
         font: { family: "system-ui, sans-serif", color: theme.fg, size: 12 * theme.size }, hovermode: "closest",
         hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: "system-ui, sans-serif", color: theme.fg, size: 12.5 * theme.size }, align: "left" },
