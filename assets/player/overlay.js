@@ -84,7 +84,7 @@
     show(lane, k, found) {
       const first = strongest(found).map((cell) => "row " + (cell.row + 1) + ", column " + (cell.column + 1) + " (" + percent(cell.value) + ")");
       this.said.textContent = lane.name + ", round " + (k + 1) + ": " + percent(found.share)
-        + " of the attention went to the picture, the rest to the question and the answer. Most of it at " + first.join("; ")
+        + " of the attention went to the picture, the rest to the question and the answer. Strongest at " + first.join("; ")
         + (found.agreeing < found.tokens && !found.sampled
           ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : ".");
       this.shown = this.key(lane, k);

@@ -93,7 +93,7 @@
         row("Opens this page at the same lane, round and time.", this.button("Link", () => this.showLink())),
       ];
       if (player.options.file) {
-        rows.splice(2, 0, row("One file of 1.3 MB that plays in any browser, also offline. The picture is not in it.",
+        rows.splice(2, 0, row("One file of 1.4 MB that plays in any browser, also offline. The picture is not in it.",
           this.button("Replay (HTML)", async () => this.save(".html", "text/html", await G.replayHtml(player.options.file, player.text)))));
       }
       host.replaceChildren(G.el("ul", { class: "gl-take" }, ...rows), this.address, this.said);

@@ -111,7 +111,7 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
     page.click(ASK)
     page.wait_for_selector(".gl-seen canvas")
     wait_said(page, "GLANCE, round 3: 16.4 % of the attention went to the picture")
-    assert "Most of it at row 1, column 3 (10.0 %); row 3, column 4 (1.10 %)" in page.inner_text(SAID)
+    assert "Strongest at row 1, column 3 (10.0 %); row 3, column 4 (1.10 %)" in page.inner_text(SAID)
     alphas = page.evaluate(
         "() => { const c = document.querySelector('.gl-seen canvas');"
         " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
