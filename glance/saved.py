@@ -20,8 +20,8 @@ def text_of(path: str | os.PathLike[str], limit: int | None = None) -> str:
     """
     try:
         if limit is not None and os.path.getsize(path) > limit:
-            size = os.path.getsize(path) / 2**20
-            raise TraceError(f"The file has {size:.1f} MB and {limit / 2**20:.0f} fit; choose a trace saved by this app.")
+            size = f"{os.path.getsize(path) / 2**20:.1f} MB"
+            raise TraceError(f"The file has {size} and {limit / 2**20:.0f} fit; choose a trace saved by this app.")
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise TraceError("The file is not text; choose a trace saved by this app.") from None
