@@ -168,7 +168,8 @@
       if (!element) return;
       if (place) place.section.open = true;
       element.classList.add("gl-pointed");
-      const whole = element.closest(".gl-microscope") || element;
+      const wide = window.innerWidth > 768; // on a phone the card covers what lies below
+      const whole = wide && element.closest(".gl-microscope") || element;
       setTimeout(() => whole.scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" }), place ? OPENED_MS : 0);
     }
   };
