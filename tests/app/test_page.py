@@ -402,6 +402,8 @@ def test_phone(stub_server, visit):
     for name in ("first", "previous", "play", "next", "last"):
         box = page.locator(f"[data-action={name}]").first.bounding_box()
         assert box["height"] >= 44 and box["width"] >= 44, name
+    for button in page.locator(f"{ROOT} button:visible").all():
+        assert button.bounding_box()["height"] >= 44, button.inner_text()
     player(page, "P.play(true)")
     player(page, "P.seek(200)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
