@@ -148,5 +148,6 @@ def test_both_from_the_command_line(tmp_path):
 
 
 def test_neither_gradio_nor_plotly_nor_a_model_is_needed():
-    code = "import sys, glance.export, glance.saved; print({'torch', 'gradio', 'plotly', 'transformers'} & {*sys.modules})"
+    heavy = {"torch", "gradio", "plotly", "transformers"}
+    code = f"import sys, glance.export, glance.saved; print({heavy} & {{*sys.modules}})"
     assert subprocess.check_output([sys.executable, "-c", code], cwd=export.PLAYER.parents[1], text=True) == "set()\n"
