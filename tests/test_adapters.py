@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from glance.cache import FixedLayer
+from glance.checkpoints import load_target
+from glance.checkpoints.target import QUANTIZE
 from glance.drafters.autoregressive import Autoregressive
 from glance.engine import Decoding, Settings
 from glance.errors import BadCheckpoint, BadInput
@@ -150,13 +152,13 @@ def test_a_long_answer_stays_the_same_through_many_compactions(family, sizes):
         for layer in prefill.cache.layers
         if isinstance(layer, FixedLayer)
     ]
-    settings = Settings(max_new_tokens=160)
+    settings = Settings(max_new_tokens=100)
     stop = StopRules((), settings.max_new_tokens)
     expected, *_ = decode(family, prefill, Autoregressive(), settings, stop)
     size = family.parts.model.config.text_config.vocab_size
     got, rounds, _ = decode(family, prefill, Known(expected, length=6, decoys=3, vocabulary=size), settings, stop)
     assert got == expected
-    assert len(rounds) < 40
+    assert len(rounds) < 25
     assert any(list(r.accepted) != list(range(len(r.accepted))) for r in rounds)
     layers = [layer for layer in prefill.cache.layers if isinstance(layer, FixedLayer)]
     assert len(layers) == len(family.target.fixed)
@@ -210,6 +212,30 @@ def test_an_end_token_and_a_stop_string_cut_inside_an_accepted_block(family):
     for rules, reason in ((ids, "eos"), (text, "stop string")):
         for drafter in (Autoregressive(), Known(expected, length=7, vocabulary=size)):
             assert decode(family, prefill, drafter, settings, rules)[::2] == (cut, reason)
+
+
+@pytest.mark.parametrize("quantize", QUANTIZE)
+def test_a_saved_target_loads_as_its_own_family(family, tmp_path, quantize):
+    for part in (family.parts.model, family.parts.tokenizer, family.parts.image_processor):
+        part.save_pretrained(tmp_path)
+    dtype = torch.float32 if quantize == "none" else torch.bfloat16
+    loaded = load_target(tmp_path, dtype, quantize=quantize)
+    assert type(loaded.model) is type(family.parts.model)
+    assert loaded.quantize == quantize
+    prompt, mine = loaded.prompt([tiny.picture(1)], "What?"), family.prompt([tiny.picture(1)], "What?")
+    assert prompt.ids_sha256 == mine.ids_sha256
+    target = Target(loaded.model)
+    prefill, expected = target.prefill(prompt), family.target.prefill(mine).logits
+    assert torch.allclose(prefill.logits, expected, atol=1e-5) == (quantize == "none")
+    assert torch.corrcoef(torch.stack((prefill.logits, expected)))[0, 1] > 0.5
+    seen = target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt)
+    assert seen.logits.isfinite().all()
+    assert target.lm_head.weight.dtype == dtype
+
+
+def test_an_unknown_quantization_is_refused(tmp_path):
+    with pytest.raises(BadCheckpoint, match="'2bit'; choose among none, 8bit, 4bit"):
+        load_target(tmp_path, quantize="2bit")
 
 
 def test_the_image_changes_the_answer(family):

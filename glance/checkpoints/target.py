@@ -109,10 +109,13 @@ def load_target(
 
 
 def _bits(quantize: str, dtype: torch.dtype) -> BitsAndBytesConfig:
-    """How bitsandbytes stores the linear layers; the output head stays as it is."""
+    """How bitsandbytes stores the linear layers; the output head stays as it is.
+
+    So does Llama's projector: its input has five axes, and the 8-bit product takes three.
+    """
     if quantize == "8bit":
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)  # else a line for each product
-        return BitsAndBytesConfig(load_in_8bit=True)
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=["lm_head", "multi_modal_projector"])
     return BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
