@@ -70,7 +70,7 @@ PRESETS = {
         dtype="float32",
         memory=2.2,
         licence="Apache-2.0",
-        ties={("cpu", "bfloat16", "none"): 0.25, ("cpu", "bfloat16", "4bit"): 0.25},
+        ties={("cpu", "bfloat16", "none"): 0.25},
         reach=1.36,  # assets/bench/reach.json
     ),
     "qwen3-vl-2b": Preset(
