@@ -36,8 +36,9 @@ GUIDE = """
 - Each **round**, the target checks a tree of candidates in one pass and follows the branch that it would have written
   itself. So every lane writes the same bytes; only the number of passes differs. The badge on a lane says whether
   they are identical, and where not.
-- **τ** is tokens for one round: the mean accepted length plus one for the target's own token. The **budget** is the
-  number of candidates in a tree, its root not counted. **Target passes** leave out the prefill, which all lanes share.
+- **τ** is tokens for one round: the mean accepted length plus one for the target's own token; a last round that the end
+  of the answer cuts counts only what it wrote. The **budget** is the number of candidates in a tree, its root not
+  counted. **Target passes** leave out the prefill, which all lanes share.
 - **H** at the root is the entropy of the target's next-token distribution in nats: the wider the ring, the less
   certain the target is, and the harder it is to guess what it will write. **Δ** is the margin: how far the logit of
   its first choice lies above the second.
@@ -160,7 +161,7 @@ def compare(
     """
     text = ""
     try:
-        settings = run.settings_from(max_new_tokens, budget, temperature, seed, lanes.split(","))
+        settings = run.settings_from(max_new_tokens, budget, temperature, seed, (lanes or "").split(","))
     except BadInput as problem:
         raise gr.Error(str(problem), print_exception=False) from None
     with closing(run.decode(models, image, page, question, settings)) as updates:
@@ -261,14 +262,17 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         stop.click(press_stop, None, stop, queue=False, **private)
         demo.load(None, None, None, js=NAME_PICTURE)
         demo.unload(leave)
-        saved.upload(open_saved, saved, [upload, source, seen, page, question, view, words], **private)
+        shown = [upload, source, seen, page, question, view, words]
+        replaced = [saved.upload(open_saved, saved, shown, cancels=[ran], **private)]
         view.look(look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private)
         if len(examples) > 1:
 
             def choose(event: gr.EventData) -> tuple[Any, ...]:
                 return _choose(examples[event.index])
 
-            recorded.pick(choose, None, [upload, source, seen, page, question, view, words], **private)
+            replaced.append(recorded.pick(choose, None, shown, trigger_mode="always_last", cancels=[ran], **private))
+        for event in replaced:  # a cancelled run neither succeeds nor fails
+            event.then(free, None, [go, stop], queue=False, **private)
         _endpoint()
     demo.queue(max_size=24)
     return demo

@@ -104,7 +104,8 @@ class Models:
 
     def get(self) -> Engine:
         """The engine; raises what went wrong while loading."""
-        self.start()
+        if self._error is None:
+            self.start()
         self.wait(threading.TIMEOUT_MAX)
         if self._error is not None:
             raise self._error

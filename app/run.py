@@ -78,7 +78,9 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 
 def lanes_from(chosen: Iterable[str] | None) -> tuple[str, ...]:
-    """Ids of the lanes to run, in their usual order; nothing chosen means all that the model has heads for.
+    """Ids of the lanes to run, in their usual order; empty for all that the model has heads for.
+
+    All chosen, as nothing chosen, means those: a model may lack a head.
 
     Raises:
         BadInput: one lane only, or an unknown one.
@@ -89,7 +91,7 @@ def lanes_from(chosen: Iterable[str] | None) -> tuple[str, ...]:
         raise BadInput(f"There is no lane {unknown[0]!r}; choose among {', '.join(LANES)}.")
     if len(wanted) == 1:
         raise BadInput("One lane alone is no race; choose at least two.")
-    return tuple(lane for lane in LANES if lane in wanted)
+    return () if wanted == set(LANES) else tuple(lane for lane in LANES if lane in wanted)
 
 
 def settings_from(

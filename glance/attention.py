@@ -112,12 +112,12 @@ def attend(family: Family, prompt: Prompt, answer: Sequence[int], emitted: int) 
     cache = target.prefill(prompt).cache.fork(prompt.length + len(answer))
     before, forced, produced = answer[: -emitted - 1], answer[-emitted - 1 : -1], answer[-emitted:]
     if before:
-        target.verify(cache, before[0], _path(before[1:]), prompt)
+        target.verify(cache, before[0], _path(before[1:]), prompt, padded=False)
         cache.commit(range(len(before)))
     with weights(target.text, layers) as found, torch.no_grad():
-        seen = target.verify(cache, forced[0], _path(forced[1:]), prompt)
+        seen = target.verify(cache, forced[0], _path(forced[1:]), prompt, padded=False)
     agreeing = sum(a == b for a, b in zip(seen.logits.argmax(-1).tolist(), produced, strict=True))
-    mean = torch.stack([found[i].float().mean((0, 1)) for i in layers]).mean(0).cpu()
+    mean = torch.stack([found[i].float().mean((0, 1)).cpu() for i in layers]).mean(0)
     is_image = prompt.ids[0] == family.parts.model.config.image_token_id
     values = mean[: prompt.length][is_image].tolist()
     merge = family.parts.image_processor.merge_size

@@ -78,7 +78,7 @@ def _decode(target: Target, prefill: Prefill, stop: StopRules) -> tuple[list[int
     prompt, answer, logits = prefill.prompt, [int(prefill.logits.argmax())], []
     cache = prefill.cache.fork(prompt.length + stop.max_new_tokens + 1)
     while not stop.cut(answer[:-1], answer[-1:])[1]:
-        logits.append(target.verify(cache, answer[-1], CandidateTree(), prompt).logits[0])
+        logits.append(target.verify(cache, answer[-1], CandidateTree(), prompt).logits[0].clone())
         cache.commit([0])
         answer.append(int(logits[-1].argmax()))
     return answer, logits

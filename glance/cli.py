@@ -32,6 +32,11 @@ class Refusing(TyperGroup):
         except (BadInput, BadCheckpoint, traces.TraceError) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None
+        except OSError as error:
+            if not error.filename:
+                raise
+            typer.echo(f"{error.filename}: {error.strerror}. Choose another file or folder.", err=True)
+            raise typer.Exit(2) from None
 
 
 app = typer.Typer(
@@ -97,7 +102,7 @@ def compare(
     console.print(trace.lanes[0].end.text, markup=False, soft_wrap=True)
     if json_file:
         json_file.write_text(text, encoding="utf-8")
-    if any(lane.end.identity.verdict == "differs" for lane in trace.lanes):
+    if any(lane.end.identity.verdict == "differs" or lane.end.reason == "failed" for lane in trace.lanes):
         raise typer.Exit(1)
 
 

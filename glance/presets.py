@@ -7,6 +7,7 @@ line goes first.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from .errors import BadInput
 from .family import Family
 
 __all__ = ["PRESETS", "Family", "Preset", "load", "parse", "resolve"]
+
+log = logging.getLogger(__name__)
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -189,8 +192,12 @@ def load(name: str = "mini", device: str | None = None, **given: str) -> Family:
     parts = load_target(preset.target, getattr(torch, preset.dtype), device, preset.quantize)
     block_head = load_block_head(preset.block_head, parts) if preset.block_head else None
     eagle3_head = load_eagle3_head(preset.eagle3_head, parts) if preset.eagle3_head else None
-    reach = preset.reach if preset.target == PRESETS[name].target else None
+    if preset.target != PRESETS[name].target:  # what was measured holds for the preset's own target
+        preset = replace(preset, reach=None, ties={})
     ties = preset.tie_threshold(parts.model.device.type)
-    family = Family(name, parts, block_head, eagle3_head, preset.notes, reach, ties)
+    family = Family(name, parts, block_head, eagle3_head, preset.notes, preset.reach, ties)
     family.target.padded = os.environ.get("GLANCE_GRAPHS") == "1"
+    if family.target.padded and device == "auto":
+        log.warning("The target is spread over several GPUs, which no graph can record; passes are ordinary ones.")
+        family.target.padded = False
     return family

@@ -84,8 +84,9 @@ def race(
 
     def emit(record: Header | Round | LaneEnd, ids: Sequence[int]) -> str:
         new = dict.fromkeys(i for i in ids if i not in known)
+        text = line(record, {i: vocabulary.piece(i) for i in new})
         known.update(new)
-        return line(record, {i: vocabulary.piece(i) for i in new})
+        return text
 
     (entropy,), (margin,) = certainty(prefill.logits[None])
     header = Header(
@@ -112,6 +113,7 @@ def race(
         lane = min(steps, key=clock.__getitem__)
         try:
             rnd = next(steps[lane], None)
+            text = rnd and emit(rnd, [rnd.root, *rnd.tokens, *rnd.emitted, *rnd.draft_top, *rnd.target_top])
         except Exception as error:
             if lane == lanes[0] or isinstance(error, BadInput):
                 raise
@@ -123,7 +125,7 @@ def race(
             continue
         rounds[lane].append(rnd)
         clock[lane] += rnd.total_ms
-        yield emit(rnd, [rnd.root, *rnd.tokens, *rnd.emitted, *rnd.draft_top, *rnd.target_top])
+        yield text
 
     reference = runs[lanes[0]]
     for lane, run in runs.items():
@@ -132,7 +134,8 @@ def race(
         note = failed.get(lane) or _note(lane, rounds[lane])
         if run is reference:
             entropies = [entropy, *(e for rnd in rounds[lane] for e in rnd.entropies)]
-            note = note or reach.warning(entropies, family.reach)
+            if run.reason == "eos" or len(entropies) >= reach.FIRST:  # as in the measurement of the limit
+                note = note or reach.warning(entropies, family.reach)
             identity = Identity("reference", LANES[lane], len(answer), sentence="The reference of this run.")
         else:
             identity = compare(
@@ -140,7 +143,7 @@ def race(
                 reference.answer or [first],
                 answer,
                 rounds[lanes[0]],
-                bool(reference.reason and run.reason),
+                bool(reference.reason and run.reason and lane not in failed),
                 lambda i: vocabulary.piece(i).decode("utf-8", errors="replace"),
             )
         yield emit(
@@ -154,7 +157,7 @@ def race(
                 summary=summary,
                 identity=identity,
                 note=note,
-                law=law.of_rounds(rounds[lane], run.drafter.horizon),
+                law=law.of_rounds(rounds[lane], min(run.drafter.horizon, settings.budget)),
             ),
             answer,
         )

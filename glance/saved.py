@@ -30,6 +30,6 @@ def text_of(path: str | os.PathLike[str], limit: int | None = None) -> str:
     read(text)
     whole, _, last = text.rpartition("\n")
     try:
-        return text + "\n" if last and json.loads(last) else text
-    except ValueError:
+        return text + "\n" if last and isinstance(json.loads(last), dict) else whole + "\n"
+    except (ValueError, RecursionError):
         return whole + "\n"

@@ -145,7 +145,7 @@ class Target:
         cache.commit(range(prompt.length))
         return Prefill(prompt, cache, logits[-1], states)
 
-    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, prompt: Prompt) -> Verified:
+    def verify(self, cache: TreeCache, root: int, tree: CandidateTree, prompt: Prompt, padded: bool = True) -> Verified:
         """One pass over `[root] + tree`, each row seeing the cache, its ancestors and itself.
 
         The rows stay in the cache as an uncommitted window: `commit` the accepted ones, or `rollback`.
@@ -153,9 +153,10 @@ class Target:
         Args:
             cache: the lane's own cache; its committed length is the root's sequence index.
             prompt: the request's; a row's position is `committed length + prompt.rope_delta + depth`.
+            padded: False for a pass of just these rows also where the target's passes are padded.
         """
         past, rows = cache.committed, len(tree) + 1
-        if self.padded and (run := padded_pass(self, cache, rows, prompt)):
+        if self.padded and padded and (run := padded_pass(self, cache, rows, prompt)):
             return Verified(*run(cache, root, tree, prompt))
         mask = None
         if rows > 1:  # a single row sees everything: no mask, and the same kernel as ordinary decoding

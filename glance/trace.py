@@ -145,9 +145,9 @@ class Law:
 
 @dataclass(frozen=True)
 class LaneEnd:
-    """The closing line of a lane: the answer, why it stopped ("eos", "length", "stop string", "stopped"), its
-    summary and its verdict. `begin_ms` is the drafter's own prefill. `note` warns ("this head is not helping").
-    `law` is None where the lane had too few rounds, or drafted nothing."""
+    """The closing line of a lane: the answer, why it stopped ("eos", "length", "stop string", "stopped", or "failed"
+    for a drafter that raised), its summary and its verdict. `begin_ms` is the drafter's own prefill. `note` warns
+    ("this head is not helping"). `law` is None where the lane had too few rounds, or drafted nothing."""
 
     lane: str
     ids: tuple[int, ...]
@@ -303,6 +303,11 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return {k: _value(args[1], v, where) for k, v in value.items()}
     if is_dataclass(kind) and isinstance(value, dict):
         return _build(kind, value, where)
+    if type(value) is str and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise TraceError(f"{where} holds half of a surrogate pair; the file is damaged.") from None
     number = type(value) is int and abs(value) <= 2**53
     if kind is Any or (number if kind is int else type(value) is kind or (kind is float and number)):
         return value

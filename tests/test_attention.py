@@ -60,6 +60,12 @@ def test_it_is_what_an_eager_model_says(family, prompt, answer, expected, end, e
     assert max(found.values) - min(found.values) > 1e-4, "a test on even attention would see no mistake"
 
 
+def test_a_target_of_padded_passes_is_looked_at_in_ordinary_ones(family, prompt, answer, monkeypatch):
+    ordinary = attend(family, prompt, answer[:9], 1)
+    monkeypatch.setattr(family.target, "padded", True)
+    assert attend(family, prompt, answer[:9], 1) == ordinary
+
+
 def test_the_rows_are_those_that_chose_the_tokens(family, prompt, answer, expected):
     """One row further would be seen: the check above has teeth."""
     found = torch.tensor(attend(family, prompt, answer[:9], 1).values)

@@ -74,6 +74,25 @@ def test_compare_fails_if_a_lane_differs(run, picture, family, monkeypatch):
     assert "Differs from Autoregressive at token 1" in result.output
 
 
+def test_compare_fails_if_a_lane_fails(run, picture, family, monkeypatch):
+    class Broken(Autoregressive):
+        def propose(self, budget):
+            raise RuntimeError("made up")
+
+    drafter = family.drafter
+    monkeypatch.setattr(family, "drafter", lambda lane: Broken() if lane == "glance" else drafter(lane))
+    result = run("compare", picture, "What is it?", "--max-new-tokens", "8")
+    assert result.exit_code == 1
+    assert "This lane failed (RuntimeError)" in result.output
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(run, picture, tmp_path):
+    out = tmp_path / "nowhere" / "run.ndjson"
+    result = run("compare", picture, "What is it?", "--max-new-tokens", "4", "--json", str(out))
+    assert result.exit_code == 2
+    assert result.stderr.strip().endswith(f"{out}: No such file or directory. Choose another file or folder.")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

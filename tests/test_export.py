@@ -117,7 +117,7 @@ def test_a_saved_run_is_read_whole_or_up_to_where_it_was_torn(tmp_path):
     path, text = tmp_path / "run.json", "".join(fake.lines())
     for kept, held in (
         (text, text), (text[:-1], text), (text[:-40], text[: text[:-40].rindex("\n") + 1]),
-        ("\ufeff" + text, text), (text.replace("\n", "\r\n"), text),
+        ("\ufeff" + text, text), (text.replace("\n", "\r\n"), text), (text + "1", text), (text + "[" * 200_000, text),
     ):  # fmt: skip
         path.write_bytes(kept.encode())
         assert saved.text_of(path) == held

@@ -224,6 +224,32 @@ def test_a_lane_whose_drafter_fails_ends_alone(family, prompt, monkeypatch, afte
     assert ends["eagle3"].identity.verdict == "identical" and len(ends["eagle3"].ids) > 3
 
 
+def test_a_drafter_that_is_no_longer_finite_ends_alone(family, prompt, monkeypatch):
+    make = family.drafter
+
+    def drafter(lane):
+        made = make(lane)
+        if lane == "eagle3":
+            propose = made.propose
+            nothing = lambda tree: dataclasses.replace(tree, log_q=(float("nan"),) * len(tree))  # noqa: E731
+            made.propose = lambda budget: (d := propose(budget)) and dataclasses.replace(d, tree=nothing(d.tree))
+        return made
+
+    monkeypatch.setattr(family, "drafter", drafter)
+    made = run(family, prompt, Settings(max_new_tokens=12))
+    assert [lane.end.reason for lane in made.lanes] == ["length", "failed", "length"]
+    assert made.lane("glance").end.identity.verdict == "identical"
+    shown = {i for r in made.lane("glance").rounds for i in (*r.tokens, *r.draft_top, *r.target_top)}
+    assert shown <= made.pieces.keys()  # also those that the lost round would have shown first
+
+
+def test_the_law_knows_how_deep_a_tree_can_be(family, prompt, monkeypatch):
+    asked = []
+    monkeypatch.setattr(law, "of_rounds", lambda rounds, horizon: asked.append(horizon))
+    run(family, prompt, Settings(max_new_tokens=8, budget=3))
+    assert asked == [0, 3, 3]
+
+
 def test_a_reference_that_fails_ends_the_race(family, prompt, monkeypatch):
     def broken(*arguments):
         raise RuntimeError("made up")

@@ -40,6 +40,13 @@ def test_the_reference_lane_carries_the_warning(limit, warned):
         assert f"{mean(entropies[: reach.FIRST]):.2f} nats" in reference.end.note
 
 
+def test_a_run_cut_short_is_not_judged():
+    family = tiny.family()
+    family.reach = 0.01
+    made = trace.read("".join(race(family, family.prompt(tiny.picture(), "What?"), Settings(max_new_tokens=3))))
+    assert made.lanes[0].end.reason == "length" and made.lanes[0].end.note == ""
+
+
 def test_the_limit_is_the_one_that_was_measured():
     kept = json.loads((ASSETS / "bench/reach.json").read_text())
     assert PRESETS["mini"].reach == round(kept["figures"]["limit"], 2)

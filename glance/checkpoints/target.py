@@ -50,9 +50,13 @@ class TargetParts:
 
     @property
     def quantize(self) -> str:
-        """How the linear layers are stored, one of `QUANTIZE`."""
+        """How the linear layers are stored: one of `QUANTIZE`, or the method of a checkpoint that comes quantized."""
         config = getattr(self.model.config, "quantization_config", None)
-        return "none" if config is None else "8bit" if config.load_in_8bit else "4bit"
+        if config is None:
+            return "none"
+        if hasattr(config, "load_in_8bit"):  # bitsandbytes
+            return "8bit" if config.load_in_8bit else "4bit"
+        return str(getattr(config, "quant_method", "other"))
 
     @property
     def max_positions(self) -> int:

@@ -110,6 +110,8 @@ def ask(
         raise BadInput(f"No server answers at {url}; start it, or correct {VARIABLE}.") from None
     except httpx.HTTPError as error:
         raise BadInput(f"The server at {url} broke off ({type(error).__name__}); ask again.") from None
+    except httpx.InvalidURL:
+        raise BadInput(f"{url} is no address; correct {VARIABLE}.") from None
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"What answers at {url} does not speak OpenAI's protocol; the address ends in /v1.") from None
 
