@@ -149,7 +149,7 @@ def test_a_server_without_figures(server, picture):
     assert "no acceptance reported" in ask(server, picture)[-1].sentence()
 
 
-@pytest.mark.parametrize("url", ["http://h:99999999/v1", "http://[::1"])
+@pytest.mark.parametrize("url", ["http://h:port/v1", "http://[::1"])
 def test_what_is_no_address_is_said(picture, url):
     with pytest.raises(BadInput, match="is no address; correct GLANCE_ENGINE_URL"):
         list(engine.ask(url, picture, "What?"))
