@@ -33,12 +33,13 @@ const load = (name) => window.glanceScripts[name] = window.glanceScripts[name] |
   document.head.append(script);
 });
 let tickets = 0, answered = () => {};
-watch('answer', () => answered(JSON.parse(props.answer)));
+watch('answer', () => { const found = JSON.parse(props.answer); if (found.ticket === tickets) answered(found); });
 const options = {
   examples: JSON.parse(props.examples),
   file,
   ask: (what) => new Promise((done) => { answered = done; trigger('look', { ...what, ticket: ++tickets }); }),
-  tour: props.tour.split(' ').filter(Boolean).map((name) => base + '/gradio_api/file=' + props.tourfolder + '/' + name),
+  tour: props.tour.split(' ').filter(Boolean).map(
+    (name) => base + '/gradio_api/file=' + props.tourfolder + '/' + name + '?v=' + props.version),
   open: (name) => {
     const button = document.querySelector('.gl-picker [data-name="' + CSS.escape(name) + '"]');
     if (button) button.click();
@@ -69,9 +70,9 @@ update();
 
 
 def version() -> str:
-    """A tag of the player's contents."""
+    """A tag of the contents of the player and its tour."""
     digest = hashlib.sha256()
-    for path in (*SCRIPTS, STYLE, TEMPLATE):
+    for path in (PLOTLY, *SCRIPTS, STYLE, TEMPLATE, *sorted(TOUR.glob("*.md"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

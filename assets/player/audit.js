@@ -34,14 +34,20 @@
   };
 
   const quote = (run, id) => id === undefined || id === null ? "the end" : { token: run.words(id) };
-  const percent = (margin) => (100 / (1 + Math.exp(-margin))).toFixed(margin < 3 ? 0 : 1);
+  const drawn = (run) => run.header.settings.temperature > 0;
 
+  /** How probability divides between two tokens whose logits lie `margin` apart, in percent. */
+  G.shares = function (margin) {
+    const digits = margin < 3 ? 0 : 1, share = (100 / (1 + Math.exp(-margin))).toFixed(digits);
+    return +share > 99.9 ? "over 99.9 to under 0.1" : share + " to " + (100 - share).toFixed(digits);
+  };
+
+  /** How near the reference came to another token. Between draws the two best logits decide nothing. */
   function closeness(run) {
     const [first] = G.closest(run, 1);
-    if (!first) return ["."];
+    if (!first || drawn(run)) return ["."];
     return ["; the closest call was ", quote(run, first.id), ...(first.rival === null ? [] : [" over ", quote(run, first.rival)]),
-      " at token " + first.index + ": " + first.margin.toPrecision(2) + " logits apart, " + percent(first.margin) + " to "
-      + (100 - percent(first.margin)).toFixed(first.margin < 3 ? 0 : 1) + " between the two."];
+      " at token " + first.index + ": " + first.margin.toPrecision(2) + " logits apart, " + G.shares(first.margin) + " between the two."];
   }
 
   /** The whole card in one sentence, as parts for G.sayInto. */
@@ -52,12 +58,12 @@
     if (apart.length) {
       return apart.flatMap(([lane, { index, got, expected }]) => {
         const { margin } = (lane.closing && lane.closing.identity) || {};
-        return [G.inert(lane.name) + " differs from " + G.inert(run.reference.name) + " at token " + index + ": ", quote(run, got), " instead of ", quote(run, expected),
-          margin == null ? ". " : "; the target’s two best logits were " + margin.toPrecision(2) + " apart there"
-            + (margin < NEAR_TIE ? ", which rounding alone can turn around. " : ", which rounding does not explain. ")];
+        return [lane.name + " differs from " + run.reference.name + " at token " + index + ": ", quote(run, got), " instead of ", quote(run, expected),
+          margin == null || drawn(run) ? ". " : "; the target’s two best logits were " + margin.toPrecision(2) + " apart there"
+            + (margin < NEAR_TIE ? ", which rounding alone can turn around. " : ". ")];
       });
     }
-    if (!run.done) return ["Still running: the first " + G.plural(shared, "token") + " of every decoder are the same so far."];
+    if (!run.done) return ["Not finished: the first " + G.plural(shared, "token") + " of every decoder are the same so far."];
     if (!others.length) return ["One decoder ran, so there is nothing to compare", ...closeness(run)];
     if (run.lanes.some((lane) => CUT.includes(lane.closing.reason))) {
       return ["Stopped early: as far as all came, the first " + G.plural(shared, "token") + ", they are the same", ...closeness(run)];
@@ -72,14 +78,14 @@
   G.auditTerms = function (run) {
     const { provenance: made, settings } = run.header, threshold = settings.tie_threshold || 0;
     const gate = run.lanes.map((lane) => [lane, lane.rounds.filter((r) => r.deferred).length]).filter(([, n]) => n);
-    const known = (keys) => keys.map((key) => made[key]).filter((v) => typeof v === "string" || typeof v === "number").map((v) => G.inert(String(v)));
+    const known = (key) => typeof made[key] === "string" && made[key] ? G.inert(made[key]) : "not recorded";
     return [
       ["Tie gate", threshold > 0 ? "below " + threshold + " logits it asks for an ordinary one-token pass; " : "off in this run; ",
-        gate.length ? gate.map(([lane, n]) => G.inert(lane.name) + " deferred " + G.plural(n, "token")).join(", ") : "nothing was deferred"],
-      ["Arithmetic", known(["dtype"]).join("") || "not recorded"],
-      ["Attention kernel", known(["attention"]).join("") || "not recorded"],
-      ["Device", known(["device", "gpu"]).join(", ") || "not recorded"],
-      ["Decoding", settings.temperature > 0 ? "drawn at temperature " + settings.temperature + ", the same draws in every lane" : "greedy: always the likeliest token"],
+        gate.length ? gate.map(([lane, n]) => lane.name + " deferred " + G.plural(n, "token")).join(", ") : "nothing was deferred"],
+      ["Arithmetic", known("dtype")],
+      ["Attention kernel", known("attention")],
+      ["Device", known("device")],
+      ["Decoding", drawn(run) ? "drawn at temperature " + settings.temperature + ", the same draws in every lane" : "greedy: always the likeliest token"],
     ];
   };
 
@@ -116,9 +122,9 @@
 
     hashes(run) {
       return table(["Lane", "SHA-256", ""], run.lanes.map((lane) => {
-        const { closing } = lane, name = G.el("span", { class: "gl-who" }, G.laneMark(lane), G.inert(lane.name));
-        if (!closing) return row(name, "running…", "");
-        const copy = G.el("button", { type: "button", "aria-label": "Copy the whole SHA-256 of " + G.inert(lane.name) }, "Copy");
+        const { closing } = lane, name = G.el("span", { class: "gl-who" }, G.laneMark(lane), lane.name);
+        if (!closing) return row(name, "not finished", "");
+        const copy = G.el("button", { type: "button", "aria-label": "Copy the whole SHA-256 of " + lane.name }, "Copy");
         copy.onclick = () => this.copy(closing.sha256, lane);
         return row(name, G.el("code", { title: G.inert(closing.sha256) }, G.inert(closing.sha256.slice(0, 12)) + "…"), copy);
       }));
@@ -127,7 +133,7 @@
     async copy(text, lane) {
       try {
         await navigator.clipboard.writeText(text);
-        this.said.textContent = "Copied the SHA-256 of " + G.inert(lane.name) + ".";
+        this.said.textContent = "Copied the SHA-256 of " + lane.name + ".";
       } catch {
         this.said.textContent = G.inert(text); // no clipboard here: it can be selected by hand
       }
@@ -146,7 +152,7 @@
         class: "gl-ids", role: "table", tabindex: 0, "aria-rowcount": count + 1, "aria-label": "Token ids of every lane",
         style: "--gl-lanes:" + run.lanes.length + ";height:" + (Math.min(count, VIEW) + 1) * ROW + "px",
       }, G.el("div", { role: "row", class: "gl-idhead" }, G.el("span", { role: "columnheader" }, "Token"),
-        ...run.lanes.map((lane) => G.el("span", { role: "columnheader" }, G.inert(lane.name)))), body);
+        ...run.lanes.map((lane) => G.el("span", { role: "columnheader" }, lane.name))), body);
       const show = () => {
         const from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE), to = Math.min(count, from + VIEW + 2 * SPARE);
         if (from === body.from) return;

@@ -38,7 +38,7 @@
       about: G.el("p", { class: "gl-about" }),
       lanes: G.el("div", { class: "gl-lanes" }),
       play: button("play", "Play", "Space", "Play"),
-      live: button("last", "Follow the run", null, "Live"),
+      live: button("last", "Follow the newest round", null, "Newest"),
       scrub: G.el("input", { type: "range", class: "gl-scrub", min: 0, max: 1, value: 0, step: "any", "aria-label": "Time" }),
       clock: G.el("span", { class: "gl-clock" }),
       speed: G.el("select", { "aria-label": "Speed" }, ...speeds.map(([value, name]) => G.el("option", { value, selected: value === "0.25" }, name))),
@@ -117,7 +117,7 @@
       if (!player.run || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target.closest("[role=radio]")) { moveTab(player, event); return; }
       const range = event.target === parts.scrub;
-      if (!range && event.target.closest("button, select, summary, input, textarea, table")) return;
+      if (!range && event.target.closest("button, select, summary, input, textarea, table, .gl-ids, .gl-tablebody")) return;
       const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (!action) return;
       event.preventDefault();
@@ -153,8 +153,6 @@
     player.root.dataset.playing = on ? "1" : "";
   };
 
-  const STAGE_NAMES = { draft: "Draft", build: "Build tree", verify: "Verify", commit: "Commit" };
-
   function stageWords(round, stage) {
     const rows = round.tokens.length + 1;
     const how = stage === "draft" ? G.plural(round.draft_passes, "pass", "passes")
@@ -168,7 +166,7 @@
     if (host.round !== round) {
       host.round = round;
       const words = shown.map((stage) => G.el("li", { class: "gl-stage-" + stage },
-        G.el("i"), G.el("b", {}, STAGE_NAMES[stage]), stageWords(round, stage)));
+        G.el("i"), G.el("b", {}, G.STAGE_NAMES[stage]), stageWords(round, stage)));
       const bar = shown.map((stage) => G.el("div", { class: "gl-stage-" + stage, style: "flex-grow:" + round.ms[stage].toFixed(4) }, G.el("i")));
       host.replaceChildren(G.el("ul", {}, ...words), G.el("div", { class: "gl-stagebar", "aria-hidden": "true" }, ...bar));
     }

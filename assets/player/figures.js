@@ -2,13 +2,12 @@
 (function (G) {
   "use strict";
 
-  const SYMBOLS = ["circle", "triangle-up", "square", "diamond"]; // as the signs on the lanes' cards
   const PATTERNS = ["", "/", "", "x"];
-  const STAGES = { draft: ["Draft", "sky", "/"], build: ["Build tree", "purple", "x"], verify: ["Verify", "blue", ""], commit: ["Commit", "green", "."] };
+  const STAGES = { draft: ["sky", "/"], build: ["purple", "x"], verify: ["blue", ""], commit: ["green", "."] };
   const PAPER = { budget: 31, horizon: 15, gamma: 0.2 }; // Figure 4 of the paper, its target Qwen3-VL-8B
-  const LONG = 8;
+  const { LONG, STAGE_NAMES } = G;
 
-  const name = (lane) => G.escape(G.inert(lane.name));
+  const name = (lane) => G.escape(lane.name);
   const range = (from, to, count) => Array.from({ length: count }, (_, i) => from + (to - from) * i / (count - 1));
 
   /** The lanes that draft, in order. */
@@ -17,7 +16,7 @@
   /** Accepted lengths of a lane, one a round. */
   G.lengths = (lane) => lane.rounds.map((round) => round.accepted.length);
 
-  /** How many rounds accepted eight tokens or more, and how many there are. */
+  /** How many rounds accepted LONG tokens or more, and how many there are. */
   G.longRounds = (lane) => [G.lengths(lane).filter((a) => a >= LONG).length, lane.rounds.length];
 
   /** E[a | H] of a fitted law, truncated at its horizon: `expected` of glance/law.py. */
@@ -62,7 +61,7 @@
         xaxis: { title: { text: "tokens accepted in a round, a" }, dtick: most > 12 ? 2 : 1, showgrid: false, range: [-0.6, most + 0.6] },
         yaxis: { title: { text: "% of rounds" }, rangemode: "tozero", nticks: 5 },
         shapes: [{ type: "rect", layer: "below", xref: "x", yref: "paper", x0: LONG - 0.5, x1: most + 0.6, y0: 0, y1: 1, line: { width: 0 }, fillcolor: theme.grid, opacity: 0.55 }],
-        annotations: [{ xref: "x", yref: "paper", x: LONG - 0.4, y: 1, text: "a ≥ 8", showarrow: false, xanchor: "left", yanchor: "top", font: { color: theme.muted } }],
+        annotations: [{ xref: "x", yref: "paper", x: LONG - 0.4, y: 1, text: "a ≥ " + LONG, showarrow: false, xanchor: "left", yanchor: "top", font: { color: theme.muted } }],
       }),
     };
   };
@@ -92,7 +91,7 @@
         type: "scatter", mode: "markers", name: name(lane), cliponaxis: false,
         x: lane.rounds.map((r) => r.entropy), y: lane.rounds.map((r) => r.accepted.length),
         customdata: lane.rounds.map((r, k) => [lane.order, k, G.isolate(G.escape(run.label(r.root, 24)))]),
-        marker: { color: theme[G.laneColour(lane)], symbol: SYMBOLS[lane.order % 4], size: 9 * theme.size, opacity: 0.8, line: { color: theme.bg, width: 1 } },
+        marker: { color: theme[G.laneColour(lane)], symbol: G.laneSymbol(lane), size: 9 * theme.size, opacity: 0.8, line: { color: theme.bg, width: 1 } },
         hovertemplate: "after %{customdata[2]}<br>H = %{x:.3f} nats, accepted %{y}<extra>" + name(lane) + "</extra>",
       });
     }
@@ -111,11 +110,11 @@
   /** Milliseconds of each stage, a bar a lane. */
   G.stageFigure = function (run, theme, width) {
     const narrow = width < 420, total = (lane, stage) => lane.rounds.reduce((sum, r) => sum + (r.ms[stage] || 0), 0);
-    const data = Object.entries(STAGES).map(([stage, [words, colour, pattern]]) => ({
-      type: "bar", orientation: "h", name: words, y: run.lanes.map((lane) => lane.order), x: run.lanes.map((lane) => total(lane, stage)), width: 0.7,
+    const data = Object.entries(STAGES).map(([stage, [colour, pattern]]) => ({
+      type: "bar", orientation: "h", name: STAGE_NAMES[stage], y: run.lanes.map((lane) => lane.order), x: run.lanes.map((lane) => total(lane, stage)), width: 0.7,
       marker: { color: theme[colour], line: { color: theme.bg, width: 1 }, pattern: { shape: pattern, fillmode: "overlay", fgcolor: theme.bg, size: 6 } },
       customdata: run.lanes.map((lane) => [G.ms(total(lane, stage)), G.fixed(100 * total(lane, stage) / (lane.total || 1), 0), name(lane)]),
-      hovertemplate: words + ": %{customdata[0]}, %{customdata[1]} %<extra>%{customdata[2]}</extra>",
+      hovertemplate: STAGE_NAMES[stage] + ": %{customdata[0]}, %{customdata[1]} %<extra>%{customdata[2]}</extra>",
     }));
     const made = layout(theme, width, (52 + 36 * run.lanes.length) * theme.size, {
       barmode: "stack",
@@ -129,7 +128,4 @@
     made.margin.b = 26 * theme.size;
     return { data, layout: made };
   };
-
-  /** The stages' names and colours, for a legend. */
-  G.stageNames = () => Object.entries(STAGES).map(([stage, [words]]) => [stage, words]);
 })(window.Glance = window.Glance || {});

@@ -6,13 +6,13 @@
   const DARKEST = 2; // nats; a token of this entropy and above has the full shade
   const NEEDED = 10; // rounds for a law, as in glance/law.py
 
-  const lanePart = (lane, ...words) => G.el("li", {}, G.laneMark(lane), G.el("b", {}, G.inert(lane.name)), ...words);
+  const lanePart = (lane, ...words) => G.el("li", {}, G.laneMark(lane), G.el("b", {}, lane.name), ...words);
   const signed = (x) => (x < 0 ? "−" : "") + Math.abs(x).toFixed(2);
 
   /** The law of a lane in words. */
   G.lawWords = function (lane) {
     const law = lane.closing && lane.closing.law;
-    if (!lane.closing) return "the law is fitted when the lane is done";
+    if (!lane.closing) return "not finished; the law is fitted when the lane is done";
     if (!law) {
       return lane.rounds.length < NEEDED ? "no law from " + G.plural(lane.rounds.length, "round") + "; it takes " + NEEDED
         : "no law was fitted to these rounds";
@@ -71,7 +71,7 @@
       this.partly = G.el("span");
       const key = (kind, words) => G.el("li", {}, G.el("i", { class: "gl-line gl-line-" + kind }), words);
       const cards = [
-        card("How many tokens a round gains", "acceptance", "Histogram of accepted lengths; the figures stand below it"),
+        card("Accepted length of the rounds", "acceptance", "Histogram of accepted lengths; the figures stand below it"),
         card("Accepted length against how sure the target was", "law", "Accepted length against root entropy; the fits stand below it"),
         card("Where the time goes", "stages", "Time by stage; the figures stand below it"),
         G.el("section", { class: "gl-finding" }, G.el("h3", {}, "How sure the target was of each token", this.who),
@@ -81,7 +81,7 @@
       cards[1].append(G.el("ul", { class: "gl-legend" }, key("fit", "this run’s law, shaded its 95 % interval"),
         key("ceiling", "the paper’s ceiling, 2 ln 31 / H"), key("floor", "the paper’s lower bound (AdaEDL, read directly)")),
       G.el("p", { class: "gl-aside" }, "The two grey brackets are the paper’s, of a target of 8 billion parameters. A point is a round: click it."));
-      cards[2].append(G.el("ul", { class: "gl-legend" }, ...G.stageNames().map(([stage, words]) =>
+      cards[2].append(G.el("ul", { class: "gl-legend" }, ...Object.entries(G.STAGE_NAMES).map(([stage, words]) =>
         G.el("li", { class: "gl-stage-" + stage }, G.el("i", { class: "gl-swatch" }), words))));
       const [acceptance, law, stages, tokens] = cards;
       this.host.replaceChildren(G.el("div", { class: "gl-findings" }, G.el("div", {}, acceptance, stages), law), tokens);
@@ -95,11 +95,11 @@
 
     /** The figures as words, which also stand for the pictures. */
     write(run) {
-      const lanes = G.drafting(run), none = () => [G.el("li", {}, "No lane of this run drafts.")];
+      const lanes = G.drafting(run), none = () => [G.el("li", {}, "Nothing has been drafted.")];
       const facts = (host, list) => host.replaceChildren(...(list.length ? list : none()));
       facts(this.acceptanceWords, lanes.map((lane) => {
         const [long, all] = G.longRounds(lane), mean = G.lengths(lane).reduce((a, b) => a + b, 0) / all;
-        return lanePart(lane, ": mean a = " + mean.toFixed(2) + "; P(a ≥ 8) = " + (100 * long / all).toFixed(1) + " % (" + long + " of " + G.plural(all, "round") + ")");
+        return lanePart(lane, ": mean a = " + mean.toFixed(2) + "; P(a ≥ " + G.LONG + ") = " + (100 * long / all).toFixed(1) + " % (" + long + " of " + G.plural(all, "round") + ")");
       }));
       facts(this.lawWords, lanes.map((lane) => lanePart(lane, ": " + G.lawWords(lane))));
       facts(this.stagesWords, run.lanes.map((lane) => {
@@ -159,7 +159,7 @@
       const tokens = G.answerTokens(this.shown, lane);
       if (this.tokensOf && this.tokensOf.lane === lane && this.tokensOf.tokens.length === tokens.length) return;
       this.tokensOf = { lane, tokens };
-      this.who.textContent = " (" + G.inert(lane.name) + ")";
+      this.who.textContent = " (" + lane.name + ")";
       this.partly.textContent = tokens.every((t) => t.entropy == null) ? "This trace does not say how sure it was."
         : tokens.some((t) => t.entropy == null) ? "Striped: this trace does not say." : "";
       let first = true;

@@ -4,13 +4,18 @@
 
   const COLOURS = { autoregressive: "grey", eagle3: "orange", glance: "blue" };
   const SPARE = ["sky", "purple", "green", "vermillion"];
-  const SHAPES = {
-    autoregressive: "M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2z", eagle3: "M8 1.5 15 14H1z", glance: "M2 2h12v12H2z",
+  const SIGNS = { // each as Plotly names it, and as the path of an icon
+    autoregressive: ["circle", "M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2z"],
+    eagle3: ["triangle-up", "M8 1.5 15 14H1z"],
+    glance: ["square", "M2 2h12v12H2z"],
   };
-  const DIAMOND = "M8 .5 15.5 8 8 15.5 .5 8z";
+  const DIAMOND = ["diamond", "M8 .5 15.5 8 8 15.5 .5 8z"];
 
   /** The name of a lane's colour in the theme; the same lane has the same colour in every part. */
   G.laneColour = (lane) => COLOURS[lane.id] || SPARE[lane.order % SPARE.length];
+
+  /** Its sign's name in Plotly. */
+  G.laneSymbol = (lane) => (SIGNS[lane.id] || DIAMOND)[0];
 
   /** A small sign in a lane's colour and shape. */
   G.laneMark = function (lane) {
@@ -20,21 +25,21 @@
     svg.setAttribute("class", "gl-mark");
     svg.setAttribute("aria-hidden", "true");
     svg.style.fill = "var(--gl-" + G.laneColour(lane) + ")";
-    path.setAttribute("d", SHAPES[lane.id] || DIAMOND);
+    path.setAttribute("d", (SIGNS[lane.id] || DIAMOND)[1]);
     svg.append(path);
     return svg;
   };
 
   const REASONS = {
     eos: "the answer is complete", length: "the cap on new tokens was reached",
-    "stop string": "a stop string was reached", stopped: "stopped by hand", failed: "the drafter failed",
+    "stop string": "a stop string was reached", stopped: "stopped by hand", failed: "the lane failed",
   };
   G.reason = (reason) => REASONS[reason] || reason;
 
   function verdict(lane) {
     if (lane.order === 0) return ["reference", "reference"];
     const identity = lane.closing && lane.closing.identity;
-    if (!identity) return ["open", "comparing…"];
+    if (!identity) return ["open", "not finished"];
     switch (identity.verdict) {
       case "identical": return ["good", "✓ byte-identical"];
       case "differs": return ["bad", "✗ differs at token " + identity.index];
@@ -47,7 +52,7 @@
     ["tokens", "tokens", "Tokens of the answer so far; the first one comes from the prefill"],
     ["target", "target passes", "Forward passes of the target, the shared prefill not counted"],
     ["draft", "draft passes", "Sequential forward passes of the drafter"],
-    ["tau", "τ", "Tokens for one round: mean accepted length plus one"],
+    ["tau", "τ", "Tokens for one round: mean accepted length plus one; a last round that the end cuts counts only what it wrote"],
     ["perSecond", "tok/s", "Tokens a second of decoding, prefill not counted"],
   ];
 

@@ -26,7 +26,7 @@
       });
     }
     const { link, run } = player, { examples } = player.options;
-    if (!link || !run || (examples && examples[run.header.run] !== link.example)) return;
+    if (!link || !run || (examples && (!link.example || examples[run.header.run] !== link.example))) return;
     player.link = null;
     const order = run.lanes.findIndex((lane) => lane.id === link.lane), k = +link.round - 1, t = parseFloat(link.t);
     if (order < 0) return;

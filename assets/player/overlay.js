@@ -70,11 +70,18 @@
     }
 
     async look() {
-      const { player } = this, { lane } = player, { k } = player.moment(), run = player.run;
+      const { player } = this, { options } = player;
       player.pause();
+      const { lane, run } = player, { k } = player.moment(), picture = options.picture();
       if (!lane.rounds[k]) return;
       this.said.textContent = "Looking… The model may have to load, or to finish another run first.";
-      const found = await player.options.ask({ lane: lane.id, round: k });
+      this.ask.disabled = true;
+      let found;
+      try {
+        found = { ...await options.ask({ lane: lane.id, round: k }), picture };
+      } finally {
+        this.ask.disabled = false;
+      }
       if (player.run !== run) return;
       if (found.values) this.found.set(this.key(lane, k), found);
       if (player.lane !== lane || player.moment().k !== k) return;
@@ -94,8 +101,7 @@
 
     draw(found) {
       const most = Math.max(...found.values), picture = G.el("div", { class: "gl-seen" });
-      const source = this.player.options.picture();
-      if (source) picture.append(G.el("img", { src: source, alt: "" }));
+      if (found.picture) picture.append(G.el("img", { src: found.picture, alt: "" }));
       picture.append(heat(found, this.player.theme.vermillion));
       for (const cell of strongest(found)) {
         picture.append(G.el("i", {
@@ -106,7 +112,7 @@
       const legend = G.el("div", { class: "gl-scale" }, G.el("span", {}, "0"), G.el("i"), G.el("span", {}, percent(most)));
       const words = "Share of all attention that one visual token got (" + found.rows + " × " + found.columns
         + " of them; " + percent(found.share / found.values.length) + " if it were even). Mean over " + G.plural(found.tokens, "row")
-        + ", all heads and layers " + found.layers.join(", ") + ", whose states the block head reads. The " + TOP + " strongest are framed.";
+        + ", all heads and layers " + found.layers.join(", ") + ", whose states the draft head reads. The " + TOP + " strongest are framed.";
       this.figure.replaceChildren(picture, legend, G.el("p", {}, words));
     }
   };

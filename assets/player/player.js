@@ -27,7 +27,11 @@
       this.panels = this.sections.list;
       this.lines = 0;
       this.tour = new G.Tour(this);
-      this.resize = new ResizeObserver(() => this.redraw());
+      this.resize = new ResizeObserver(() => {
+        if (root.clientWidth === this.width) return; // a text of another height changes no figure
+        this.width = root.clientWidth;
+        this.redraw();
+      });
       this.resize.observe(root);
       this.themes = new MutationObserver(() => this.redraw());
       for (const element of [document.body, document.documentElement]) {
@@ -69,6 +73,7 @@
       } else {
         this.seek(this.follow ? this.run.total : this.t);
       }
+      if (done) this.follow = false;
       this.sections.update();
       if (news.fresh) this.tour.arrived(false);
     }
@@ -202,8 +207,9 @@
       this.showRound();
     }
 
-    /** Show round k of a lane, finished. */
+    /** Show round k of a lane, finished. A click on what an earlier run left may name one that is not here. */
     goTo(order, k) {
+      if (!this.run.lanes[order] || !this.run.lanes[order].rounds[k]) return;
       this.pause();
       this.choose(order);
       this.seek(this.lane.end[k]);

@@ -8,7 +8,7 @@
   G.describe = function (run, lane, k, phase, progress) {
     if (!lane.rounds.length) {
       return [lane.closing ? lane.name + ": no round was needed; the first token, from the prefill, ended the answer."
-        : lane.name + ": waiting for the first round."];
+        : lane.name + ": no round yet."];
     }
     const round = lane.rounds[k], n = round.tokens.length;
     const start = "Round " + (k + 1) + " of " + lane.rounds.length + " (" + lane.name + "). ";
@@ -38,7 +38,7 @@
       }
       parts.push(": " + G.plural(round.emitted.length, "token") + " from one target pass. ");
     }
-    if (round.deferred) parts.push("Two logits nearly tied, so the last token came from an ordinary one-token pass. ");
+    if (round.deferred && round.bonus !== null) parts.push("Two logits nearly tied, so the last token came from an ordinary one-token pass. ");
     if (lane.closing && k === lane.rounds.length - 1) parts.push("This was the last round: " + G.reason(lane.closing.reason) + ". ");
     return parts;
   };

@@ -2,7 +2,6 @@
 (function (G) {
   "use strict";
 
-  const LONG = 8; // accepted tokens of a long copy
   const UNSURE = 0.5; // nats below which no root counts as unsure, however calm the rest of the run is
   const TIMES = 2; // how much likelier than the accepted branch the drafter's favourite must have been
   const ORDER = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
@@ -32,8 +31,8 @@
         + " nats, where nine roots in ten of this run have at most " + G.fixed(above, 2)]);
     }
     const copied = round.accepted.length;
-    if (copied >= LONG) found.push(["a long copy: " + copied + " drafted tokens in a row were right"]);
-    else if (copied > 1 && copied === lane.reach) found.push(["every one of the " + copied + " positions that this head drafts was right"]);
+    if (copied >= G.LONG) found.push(["a long copy: " + copied + " drafted tokens in a row were right"]);
+    else if (copied > 1 && copied === lane.reach) found.push(["the drafter was right to the bottom of its tree: " + copied + " tokens in a row"]);
     const turn = overtaken(round);
     if (turn) {
       const place = ORDER[rank[turn.node]], before = round.parents[turn.node] < 0 ? round.root : round.tokens[round.parents[turn.node]];

@@ -64,19 +64,6 @@
     return figure;
   };
 
-  function download(name, address) {
-    const link = G.el("a", { href: address, download: name });
-    document.body.append(link);
-    link.click();
-    link.remove();
-  }
-
-  function save(name, type, text) {
-    const address = URL.createObjectURL(new Blob([text], { type }));
-    download(name, address);
-    setTimeout(() => URL.revokeObjectURL(address), 60000);
-  }
-
   G.Take = class {
     constructor(host, player) {
       this.player = player;

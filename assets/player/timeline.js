@@ -16,28 +16,28 @@
       this.run = null;
       this.span = 1; // milliseconds that the drawn axis covers; a live run may be ahead of it
       host.replaceChildren(this.plot, this.pick, this.head);
-      const seek = (event, clicked) => {
-        const m = this.metrics();
-        if (!m) return;
-        const box = this.plot.getBoundingClientRect();
+      const place = (event) => {
+        const m = this.metrics(), box = this.plot.getBoundingClientRect();
         const row = Math.floor((event.clientY - box.top - m.top) / (m.height / this.run.lanes.length));
-        onSeek((event.clientX - box.left - m.left) / m.width * this.span,
-          row >= 0 && row < this.run.lanes.length ? row : null, clicked);
+        return [(event.clientX - box.left - m.left) / m.width * this.span,
+          row >= 0 && row < this.run.lanes.length ? row : null];
       };
-      let from = null, moved = false;
+      let from = null, moved = false, first;
       host.addEventListener("pointerdown", (event) => {
-        if (event.button !== 0) return;
+        if (event.button !== 0 || !this.metrics()) return;
+        host.setPointerCapture(event.pointerId); // what is shown for a press may push the time line from under it
         from = event.clientX;
         moved = false;
-        seek(event, false);
+        first = place(event);
+        onSeek(...first, false);
       });
       host.addEventListener("pointermove", (event) => {
         if (from === null || !event.buttons) { from = null; return; }
         moved = moved || Math.abs(event.clientX - from) > STILL;
-        if (moved) seek(event, false);
+        if (moved) onSeek(...place(event), false);
       });
-      host.addEventListener("pointerup", (event) => {
-        if (from !== null && !moved) seek(event, true);
+      host.addEventListener("pointerup", () => {
+        if (from !== null && !moved) onSeek(...first, true);
         from = null;
       });
     }
@@ -64,11 +64,11 @@
         const y = new Array(lane.rounds.length).fill(lane.order);
         const drafting = lane.rounds.map((r) => (r.ms.draft || 0) + (r.ms.build || 0));
         const info = lane.rounds.map((r) => [
-          r.index + 1, r.emitted.length, G.fixed(r.entropy, 2),
+          r.index + 1, G.plural(r.emitted.length, "token"), G.fixed(r.entropy, 2),
           G.STAGES.filter((s) => r.ms[s] > 0).map((s) => s + " " + G.ms(r.ms[s])).join(", ")]);
         const bar = {
           type: "bar", orientation: "h", y, customdata: info, showlegend: false, width: 0.78,
-          hovertemplate: "round %{customdata[0]}: %{customdata[1]} tokens<br>%{customdata[3]}"
+          hovertemplate: "round %{customdata[0]}: %{customdata[1]}<br>%{customdata[3]}"
             + "<br>root entropy %{customdata[2]} nats<extra>" + G.escape(lane.name) + "</extra>",
         };
         const edge = { color: theme.bg, width: lane.rounds.length > 150 ? 0.4 : 1 };

@@ -3,6 +3,7 @@
   "use strict";
 
   const OPENED_MS = 400; // a section that opens, and those above it, have their height by then
+  const WAIT = "One moment…";
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
   const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
@@ -86,7 +87,7 @@
       };
       this.parts = {
         count: G.el("span", { class: "gl-count" }), title: G.el("h2", { id: "gl-tour-title" }, "Guided tour"),
-        text: G.el("div", { class: "gl-tour-text", "aria-live": "polite" }, "One moment…"), notes: G.el("div"),
+        text: G.el("div", { class: "gl-tour-text", "aria-live": "polite" }, WAIT), notes: G.el("div"),
         back: act("Back", "gl-back", () => this.go(this.at - 1)), next: act("Next", "gl-play", () => this.go(this.at + 1)),
       };
       const { count, title, text, notes, back, next } = this.parts;
@@ -121,16 +122,18 @@
       if (at >= this.steps.length) { this.close(); return; }
       this.at = at;
       const step = this.steps[at], { options, run } = this.player;
-      const there = run && (options.examples || {})[run.header.run] === step.example;
+      const there = run && !this.asked && (options.examples || {})[run.header.run] === step.example;
       this.pending = step;
       this.card.dataset.step = at + 1;
       this.show(step, null);
       if (there || !step.example || !options.open || !options.open(step.example)) this.arrived(true);
+      else this.asked = step.example; // on its way: until it is here, the run on show is about to go
     }
 
     /** A run has come. Begin the step that waits for it. @param anyway also where it is another one */
     arrived(anyway) {
       const { pending: step, player } = this, { run, options } = player;
+      if (!anyway) this.asked = null;
       if (!step || !run || !(anyway || options.examples[run.header.run] === step.example)) return;
       this.pending = null;
       const lane = run.byId.get(step.lane) || player.lane;
@@ -149,10 +152,8 @@
       const paragraphs = (list) => list.map((p) => G.el("p", {}, G.fill(p, figures || {})));
       count.textContent = this.at + 1 + " of " + this.steps.length;
       title.textContent = step.title;
-      if (figures) {
-        text.replaceChildren(...paragraphs(step.text));
-        notes.replaceChildren(...paragraphs(step.notes));
-      }
+      text.replaceChildren(...(figures ? paragraphs(step.text) : [WAIT]));
+      notes.replaceChildren(...(figures ? paragraphs(step.notes) : []));
       more.hidden = !step.notes.length;
       back.disabled = this.at === 0;
       next.textContent = last ? "Finish" : "Next";

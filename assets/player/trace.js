@@ -2,8 +2,9 @@
 (function (G) {
   "use strict";
 
-  const STAGES = ["draft", "build", "verify", "commit"];
-  G.STAGES = STAGES;
+  G.STAGE_NAMES = { draft: "Draft", build: "Build tree", verify: "Verify", commit: "Commit" };
+  const STAGES = G.STAGES = Object.keys(G.STAGE_NAMES);
+  G.LONG = 8; // accepted tokens of a long copy
 
   /** Number of entries of an ascending list that are at most t. */
   function countUpTo(ends, t) {
@@ -37,7 +38,7 @@
 
   class Lane {
     constructor(info, order) {
-      Object.assign(this, { id: info.id, name: info.name, drafter: info.drafter, order });
+      Object.assign(this, { id: info.id, name: G.inert(info.name), drafter: info.drafter, order });
       this.rounds = [];
       this.start = [];
       this.end = [];
@@ -57,7 +58,7 @@
       round.pieces = joined(round.emitted.map((id, i) => ({
         id, origin: i < round.accepted.length ? "draft" : "own", ...run.read(this.decoder, id),
       })));
-      if (round.deferred && round.pieces.length) round.pieces[round.pieces.length - 1].deferred = true;
+      if (round.deferred && round.bonus !== null) round.pieces[round.pieces.length - 1].deferred = true;
       const last = this.sums[this.sums.length - 1];
       this.start.push(last.ms);
       this.end.push(last.ms + round.total);

@@ -230,11 +230,44 @@ def test_a_run_that_was_stopped_says_how_far_it_holds(page):
     assert say.startswith(f"Stopped early: as far as all came, the first {shared} tokens")
 
 
-def test_a_growing_run_is_said_to_be_still_running(page):
+def test_a_run_without_its_end_is_not_finished(page):
+    """It may still be growing, and it may have been torn off: the words hold for both."""
     lines = fake.lines(run="growing", full=True)
     show(page, "".join(lines[:30]))
-    assert "Still running" in page.inner_text(HOST.format("audit") + " .gl-audit-say")
+    assert "Not finished" in page.inner_text(HOST.format("audit") + " .gl-audit-say")
+    assert "not finished" in page.inner_text(HOST.format("audit") + " table >> nth=0")
     assert "when the lane is done" in page.inner_text(HOST.format("findings"))
+    assert "unning" not in page.inner_text(".gl-root") and "omparing" not in page.inner_text(".gl-root")
+    assert ask(page, "P.follow")
+    show(page, "".join(lines))
+    assert not ask(page, "P.follow"), "the panels would never hear of the chosen round"
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_margins_tell_nothing_about_draws(page, differs):
+    header, *rest = fake.lines(seed=2, run=f"drawn {differs}", differs=differs, full=True)
+    header = json.loads(header)
+    header["settings"]["temperature"] = 0.8
+    show(page, json.dumps(header) + "\n" + "".join(rest))
+    say = page.inner_text(HOST.format("audit") + " .gl-audit-say")
+    assert ("differs" in say) == differs
+    assert not any(word in say for word in ("rounding", "between the two", "apart"))
+
+
+def test_no_share_is_said_to_be_all(page):
+    assert ask(page, "[0.5, 4, 9].map(G.shares)") == ["62 to 38", "98.2 to 1.8", "over 99.9 to under 0.1"]
+
+
+def test_a_lane_keeps_its_sign_whichever_lanes_run(page):
+    run = trace.read(PLAIN)
+    kept = [0, 2]
+    header = replace(run.header, run="two", lanes=tuple(run.header.lanes[i] for i in kept))
+    show(page, trace.write(replace(run, header=header, lanes=tuple(run.lanes[i] for i in kept))))
+    points = ask(page, "F.law.data.filter((d) => d.mode === 'markers').map((d) => d.marker.symbol)")
+    assert points[:-1] == ["square"]
+    assert ask(page, "['autoregressive', 'eagle3', 'else'].map((id) => G.laneSymbol({ id }))") == [
+        "circle", "triangle-up", "diamond",
+    ]  # fmt: skip
 
 
 def test_an_older_trace_shows_what_it_has(page):
@@ -274,7 +307,7 @@ def test_a_run_of_one_lane_without_rounds(page):
     header = replace(run.header, lanes=run.header.lanes[:1], run="alone")
     show(page, trace.write(trace.Trace(header, (replace(run.lanes[0], rounds=()),), run.pieces)))
     assert page.inner_text(HOST.format("audit") + " .gl-audit-say").startswith("One decoder ran")
-    assert "No lane of this run drafts" in page.inner_text(HOST.format("findings"))
+    assert "Nothing has been drafted" in page.inner_text(HOST.format("findings"))
 
 
 @pytest.mark.parametrize("width", [390, 1240])

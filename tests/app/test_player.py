@@ -1,5 +1,6 @@
 """What the player draws and says, in a page by itself that needs no server."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -165,6 +166,27 @@ def test_margin_rank_and_deferral_are_told(page):
     assert page.locator(".gl-lane[data-lane=glance] [data-r='3'] .gl-deferred").count() == 1
     hover = player(page, "P.parts.plot.data.filter((d) => d.customdata).flatMap((d) => d.customdata.map((c) => c[4]))")
     assert sorted(hover) == sorted(ranks(rnd))
+
+
+def test_a_deferral_that_left_no_token_marks_none(page):
+    """Where the end cuts the target's own token, an accepted one stands last."""
+    lines = [json.loads(line) for line in PLAIN.splitlines()]
+    lines[0]["run"] = "cut"
+    rnd = next(x for x in lines if x["kind"] == "round" and x["lane"] == "glance" and x["deferred"] and x["accepted"])
+    rnd["bonus"] = None
+    del rnd["emitted"][-1]
+    feed(page, "".join(json.dumps(line) + "\n" for line in lines))
+    player(page, f"P.goTo(2, {rnd['index']})")
+    assert "nearly tied" not in page.inner_text(".gl-say")
+    assert page.locator(f".gl-lane[data-lane=glance] [data-r='{rnd['index']}'] .gl-deferred").count() == 0
+
+
+def test_a_round_that_is_not_there_is_not_gone_to(page):
+    player(page, "P.goTo(2, 1)")
+    before = data(page, "t")
+    for place in ("9, 0", "0, 1e6", "2, -1"):
+        player(page, f"P.goTo({place})")
+        assert (data(page, "chosen"), data(page, "round"), data(page, "t")) == ("glance", "1", before)
 
 
 def test_no_label_lies_on_another(page):

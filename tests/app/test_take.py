@@ -144,7 +144,7 @@ def test_a_saved_run_plays_again(page, tmp_path):
     (tmp_path / "torn.json").write_text(torn, encoding="utf-8")
     open_file(page, tmp_path / "torn.json")
     page.wait_for_selector(f"{ROOT}[data-run=elsewhere]:not([data-done])")
-    assert page.inner_text(".gl-lane[data-lane=glance] .gl-badge") == "comparing…"
+    assert page.inner_text(".gl-lane[data-lane=glance] .gl-badge") == "not finished"
     player(page, "P.goTo(2, 1)")
     assert data(page, "round") == "1"
     page.click("#go")
