@@ -223,7 +223,8 @@ def test_hostile_tokens_are_inert(page):
     page.click(".gl-table summary")
     page.wait_for_selector(".gl-tablebody table, .gl-tablebody p")
     assert page.evaluate("window.harmed") is None
-    assert page.locator(f"{ROOT} img, {ROOT} script, {ROOT} b:not(.gl-stages b)").count() == 0
+    assert page.locator(f"{ROOT} img, {ROOT} script, {ROOT} b:not(.gl-stages b, .gl-panel b)").count() == 0
+    assert {*page.locator(f"{ROOT} .gl-panel b").all_inner_texts()} <= {"Autoregressive", "EAGLE-3", "GLANCE"}
     text = page.locator(".gl-lane[data-lane=glance] .gl-text").text_content()
     assert "[202E]" in text and "␀" in text and "␛" in text and "<img" in text and "${" in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", text)
