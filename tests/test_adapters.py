@@ -271,7 +271,7 @@ def test_llama_prompts_are_those_of_transformers_own_processor(llama):
 
 def test_a_missing_tile_mask_would_be_seen(llama):
     """Padding tiles are masked for every later row, not only in the prompt."""
-    prompt = llama.prompt([tiny.picture(1)], "What is it?")
+    prompt = llama.prompt([tiny.picture(1, (28, 28))], "What is it?")
     vision = {**prompt.vision, "cross_attention_mask": torch.ones_like(prompt.vision["cross_attention_mask"])}
     prefill = llama.target.prefill(prompt)
     seen = [
