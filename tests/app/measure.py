@@ -66,8 +66,10 @@ def first_screen(browser: Browser, address: str, slowdown: int) -> dict[str, flo
     page.goto(address, timeout=600_000)
     page.wait_for_function("() => window.marks && window.marks.moving", timeout=600_000)
     marks = page.evaluate("window.marks")
-    page.wait_for_load_state("networkidle", timeout=600_000)
-    before = len(urls)
+    before = -1
+    while before != len(urls):  # never "networkidle": Gradio keeps a stream open to notice a visitor who leaves
+        before = len(urls)
+        page.wait_for_timeout(1000)
     page.wait_for_function(f"() => document.querySelector('{ROOT}').dataset.playing === ''", timeout=600_000)
     playing = len(urls) - before
     page.close()
