@@ -42,11 +42,12 @@ def decode(family: presets.Family, prefill, drafter: Drafter, budget: int = 31) 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_every_lane_and_budget_prints_the_autoregressive_ids(family, kind):
-    for prompt in held_out(family, kind):
+    for number, prompt in enumerate(held_out(family, kind)):
+        budgets = (1, 8, 31, 63) if number < PROMPTS // 3 else (1, 31)
         prefill = family.target.prefill(prompt)
         expected, _ = decode(family, prefill, Autoregressive())
         for lane in ("eagle3", "glance"):
-            for budget in (1, 8, 31, 63):
+            for budget in budgets:
                 got, _ = decode(family, prefill, family.drafter(lane), budget)
                 assert got == expected, f"{prompt.question!r}, {lane}, budget {budget}"
 
