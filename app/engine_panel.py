@@ -10,18 +10,16 @@ from typing import Any
 import gradio as gr
 
 from app.replay import status
-from app.run import MAX_NEW_TOKENS, whole
+from app.run import MAX_NEW_TOKENS, check_question, picture, whole
 from glance.errors import BadInput
 from glance.hosting import engine
-from glance.images import load_image
 
 
 def answer(path: str | None, page: Any, question: str, max_new_tokens: Any) -> Iterator[tuple[Any, str]]:
     """The engine's growing text, and a sentence about its speed and acceptance."""
     try:
-        if not (question or "").strip():
-            raise BadInput("The question is empty; type what you want to know about the picture.")
-        image, _ = load_image(path, whole("Page", page, 1, 100_000) - 1)
+        check_question(question)
+        image, _ = picture(path, page)
         tokens = whole("New tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
         yield "", "Asking the engine…"
         with closing(engine.ask(engine.address(), image, question, tokens)) as answers:

@@ -9,10 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from app.models import Models
-from app.run import HERE, whole
+from app.run import HERE, picture, whole
 from glance import trace
 from glance.errors import BadCheckpoint, BadInput
-from glance.images import load_image
 
 MAX_TRACE = 5 * 2**20  # bytes of a saved run
 
@@ -49,7 +48,7 @@ def _where(models: Models, text: str, lane: Any, index: Any, path: str | None, p
         raise BadInput("This round emitted no token; choose another one.")
     if not path:
         raise BadInput("The picture of this run is not here; choose it on the left, and ask again.")
-    image, _ = load_image(path, whole("Page", page, 1, 100_000) - 1)
+    image, _ = picture(path, page)
     if [x["sha256"] for x in run.header.prompt.get("image", ())] != [hashlib.sha256(image.tobytes()).hexdigest()]:
         raise BadInput("The picture on the left is not the one of this run; choose that one, and ask again.")
     with models.turns.ticket() as ticket:

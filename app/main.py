@@ -18,7 +18,7 @@ from glance.errors import BadInput
 from glance.examples import FOLDER as EXAMPLES
 from glance.examples import Example, shipped
 from glance.export import PLAYER
-from glance.images import load_image, page_count
+from glance.images import page_count
 from glance.lanes import LANES
 from glance.saved import text_of
 from glance.trace import TraceError, read
@@ -78,7 +78,7 @@ gr.set_static_paths([PLAYER, EXAMPLES, TOUR])
 def look(path: str | None, page: Any) -> tuple[Any, int, str]:
     """The picture as the model will see it, the number of pages, and a status sentence; raises `BadInput`."""
     pages = page_count(path)
-    image, notes = load_image(path, run.whole("Page", page, 1, 100_000) - 1)
+    image, notes = run.picture(path, page)
     if models.ready:
         image = models.get().seen(image)
     return image, pages, f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
@@ -179,7 +179,8 @@ def open_saved(path: str) -> tuple[Any, ...]:
     except TraceError as problem:
         gr.Warning(str(problem))
         return *[gr.skip()] * 6, str(problem)
-    return None, None, None, gr.Number(1, visible=False), read(text).header.question, text, SAVED
+    question = read(text[: text.index("\n") + 1]).header.question
+    return None, None, None, gr.Number(1, visible=False), question, text, SAVED
 
 
 def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) -> Any:

@@ -77,6 +77,17 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
     return int(number)
 
 
+def picture(path: str | None, page: Any) -> tuple[Image.Image, tuple[str, ...]]:
+    """The page, from 1, of a file as an RGB image, and what was done to it. Raises `BadInput`."""
+    return load_image(path, whole("Page", page, 1, 100_000) - 1)
+
+
+def check_question(question: str | None) -> None:
+    """Refuse a question without words. Raises `BadInput`."""
+    if not (question or "").strip():
+        raise BadInput("The question is empty; type what you want to know about the picture.")
+
+
 def lanes_from(chosen: Iterable[str] | None) -> tuple[str, ...]:
     """Ids of the lanes to run, in their usual order; empty for all that the model has heads for.
 
@@ -141,9 +152,8 @@ def decode(
     """
     text = ""
     try:
-        if not (question or "").strip():
-            raise BadInput("The question is empty; type what you want to know about the picture.")
-        image, notes = load_image(path, whole("Page", page, 1, 100_000) - 1)
+        check_question(question)
+        image, notes = picture(path, page)
         yield from _loading(models, stopped)
         with models.turns.ticket() as ticket:
             while ticket.ahead and not stopped():

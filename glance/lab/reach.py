@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageDraw
 
-from ..engine import Decoding, Settings
+from ..engine import Decoding, Settings, certainty
 from ..images import load_image
 from ..presets import Family
 from ..reach import FIRST, uncertainty
@@ -55,9 +54,9 @@ def ask(family: Family, image: Image.Image, question: str) -> float:
     """`uncertainty` of the target's greedy answer."""
     settings = Settings(max_new_tokens=FIRST)
     prefill = family.target.prefill(family.prompt(image, question))
-    entropies = [float(torch.special.entr(prefill.logits.softmax(-1)).sum())]
+    entropies, _ = certainty(prefill.logits[None])
     run = Decoding(family.target, prefill, family.drafter("autoregressive"), settings, family.stop_rules(settings))
-    return uncertainty(entropies + [r.entropy for r in run])
+    return uncertainty([*entropies, *(r.entropy for r in run)])
 
 
 def measure(family: Family, count: int, photographs: Sequence[Path] = ()) -> Iterator[Asked]:

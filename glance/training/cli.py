@@ -43,9 +43,7 @@ def glance(
     device: Device = "cpu",
 ) -> None:
     """Train the GLANCE block head of a target."""
-    from glance.training.heads import train_head
-
-    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus, workers, device)}")
+    _head(recipe, target, out, corpus, workers, device)
 
 
 @train.command("eagle3")
@@ -58,6 +56,11 @@ def eagle3(
     device: Device = "cpu",
 ) -> None:
     """Train the EAGLE-3 head of a target."""
+    _head(recipe, target, out, corpus, workers, device)
+
+
+def _head(recipe: str, target: Path, out: Path, corpus: Path | None, workers: int, device: str) -> None:
+    """The recipe says which kind of head it makes."""
     from glance.training.heads import train_head
 
     typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus, workers, device)}")
