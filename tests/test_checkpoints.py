@@ -74,6 +74,14 @@ def test_the_embeddings_of_a_target_with_a_longer_table_are_cut(one, eagle3, mon
     assert torch.equal(loaded.embed_tokens.weight, one.target.embed_tokens.weight)
 
 
+def test_a_mask_id_among_embeddings_that_have_no_logits_is_refused(one, block, monkeypatch):
+    longer = torch.nn.Embedding(264 + 8, 32)  # as Llama-3.2-Vision's, with the image token behind the vocabulary
+    monkeypatch.setattr(one.parts.model, "get_input_embeddings", lambda: longer)
+    tiny.edit_config(block, dflash_config={**INNER, "mask_token_id": 264})
+    with pytest.raises(BadCheckpoint, match=r"264 of the head .+ is outside the vocabulary of 264"):
+        load_block_head(block, one.parts)
+
+
 DO = re.compile("(use|give|add|correct|copy|save|must hold|connect|accept|check|choose) ")
 INNER = {"mask_token_id": 263, "target_layer_ids": [1, 3]}
 BLOCK_REFUSALS = {

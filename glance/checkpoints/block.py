@@ -88,7 +88,7 @@ def block_config(
 
 
 def _check_mask(mask_id: int, target: TargetParts, folder: str | Path) -> None:
-    rows = target.model.get_input_embeddings().num_embeddings
+    rows = target.model.config.get_text_config().vocab_size  # an embedding table may hold more rows, without logits
     if type(mask_id) is not int or not 0 <= mask_id < rows:
         raise BadCheckpoint(
             f"The mask id {mask_id} of the head {folder} is outside the vocabulary of {rows}; correct it."
