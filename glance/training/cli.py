@@ -14,7 +14,9 @@ Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much ti
 Workers = Annotated[int, typer.Option(help="Workers that share the work; set OMP_NUM_THREADS=1 with more than one.")]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda with products in bfloat16.")]
 Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
-Earlier = Annotated[Path | None, typer.Option(help="Folder of a finished target whose weights the run begins with.")]
+Earlier = Annotated[
+    Path | None, typer.Option(help="Folder of a finished model of this kind whose weights the run begins with.")
+]
 Corpus = Annotated[Path | None, typer.Option(help="Folder of answers and states; share it between heads to compare.")]
 
 
@@ -40,10 +42,11 @@ def glance(
     recipe: str = "mini-glance",
     corpus: Corpus = None,
     workers: Workers = 1,
+    start_from: Earlier = None,
     device: Device = "cpu",
 ) -> None:
     """Train the GLANCE block head of a target."""
-    _head(recipe, target, out, corpus, workers, device)
+    _head(recipe, target, out, corpus, workers, device, start_from)
 
 
 @train.command("eagle3")
@@ -53,17 +56,21 @@ def eagle3(
     recipe: str = "mini-eagle3",
     corpus: Corpus = None,
     workers: Workers = 1,
+    start_from: Earlier = None,
     device: Device = "cpu",
 ) -> None:
     """Train the EAGLE-3 head of a target."""
-    _head(recipe, target, out, corpus, workers, device)
+    _head(recipe, target, out, corpus, workers, device, start_from)
 
 
-def _head(recipe: str, target: Path, out: Path, corpus: Path | None, workers: int, device: str) -> None:
+def _head(
+    recipe: str, target: Path, out: Path, corpus: Path | None, workers: int, device: str, start_from: Path | None
+) -> None:
     """The recipe says which kind of head it makes."""
     from glance.training.heads import train_head
 
-    typer.echo(f"saved in {train_head(_recipe(recipe), target, out, corpus, workers, device)}")
+    head = train_head(_recipe(recipe), target, out, corpus, workers, device, start_from=start_from)
+    typer.echo(f"saved in {head}")
 
 
 def _recipe(name: str):

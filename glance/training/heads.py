@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from glance.checkpoints import TargetParts, load_target
+from glance.checkpoints import TargetParts, load_block_head, load_eagle3_head, load_target
 from glance.drafters.block import BlockHead
 from glance.drafters.block import default_layer_ids as block_layer_ids
 from glance.drafters.eagle3 import Eagle3Head
 from glance.drafters.eagle3 import default_layer_ids as eagle3_layer_ids
+from glance.errors import BadInput
 from glance.exporters import save_head
 from glance.target import EMBEDDINGS
 from glance.training.corpus import Answered
@@ -35,14 +36,25 @@ _STATE = "state.pt"
 Loss = Callable[[list[Row], random.Random], tuple[Tensor, float]]
 
 
-def build_head(recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered]) -> BlockHead | Eagle3Head:
-    """An untrained head of the recipe's kind."""
+def build_head(
+    recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered], start_from: Path | None = None
+) -> BlockHead | Eagle3Head:
+    """A head of the recipe's kind, untrained or as the folder `start_from` holds it.
+
+    Raises:
+        BadInput: the earlier head has another shape.
+    """
     torch.manual_seed(recipe.seed)
     stack = parts.model.model.language_model
     if recipe.kind == "glance":
         head = build_block_head(recipe, stack, parts.tokenizer.convert_tokens_to_ids(MASK))
     else:
         head = build_eagle3_head(recipe, stack.config, parts.model.get_input_embeddings(), corpus)
+    if start_from:
+        earlier = (load_block_head if recipe.kind == "glance" else load_eagle3_head)(start_from, parts)
+        if earlier.config != head.config:
+            raise BadInput(f"The head in {start_from} has another shape than recipe {recipe.name} asks for.")
+        head.load_state_dict(earlier.state_dict())
     return head.to(parts.model.device)
 
 
@@ -151,6 +163,7 @@ def train_head(
     save_every: int = 200,
     log_every: int = 20,
     quiet: bool = False,
+    start_from: Path | None = None,
 ) -> Path:
     """Train a head for the target in folder `target`, or go on with the run in `out`.
 
@@ -160,6 +173,7 @@ def train_head(
             compared.
         workers: processes that make the corpus, and threads that share each batch. With one thread of arithmetic each
             (OMP_NUM_THREADS=1) they wait for one another least. A GPU takes each batch whole.
+        start_from: folder of a finished head, say of an earlier target, whose weights a new run begins with.
 
     Returns:
         The folder of the finished head.
@@ -172,7 +186,7 @@ def train_head(
     folder = corpus or out
     make_shards(target, [*shards["validation"], *shards["train"]], folder, reads, workers, device, quiet)
     rows, held_out = load_states(shards["train"], folder), load_states(shards["validation"], folder)
-    head = build_head(recipe, parts, load_answers(shards["train"], folder))
+    head = build_head(recipe, parts, load_answers(shards["train"], folder), start_from)
     trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows, workers if device == "cpu" else 1)
     if (out / _STATE).exists():
         trainer.load(out)

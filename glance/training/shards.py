@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -61,7 +61,7 @@ def make_shards(
         BadInput: the folder holds the corpus of another target or of other families.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check(target, shards[0], folder)
+    _check(target, shards[0], folder, reads)
     for name, make, kind in (("answers", _make_answers, _ANSWERS), ("states", _make_states, _STATES)):
         missing = [shard for shard in shards if not shard.file(folder, kind).exists()]
         total, left = (sum(shard.stop - shard.start for shard in some) for some in (shards, missing))
@@ -80,12 +80,13 @@ def load_states(shards: Sequence[Shard], folder: Path) -> list[Row]:
     return [row for shard in shards for row in load_rows(shard.file(folder, _STATES))]
 
 
-def _check(target: Path, shard: Shard, folder: Path) -> None:
-    """Answers belong to one target, families and seed: note them, or refuse."""
+def _check(target: Path, shard: Shard, folder: Path, reads: Reads) -> None:
+    """Answers belong to one target, families and seed, states to what is read of it: note them, or refuse."""
     weights = hashlib.sha256()
     for file in sorted(Path(target).glob("*.safetensors")):
         weights.update(file.read_bytes())
-    about = {"target": weights.hexdigest(), "families": shard.families, "seed": shard.seed}
+    about = {"target": weights.hexdigest(), "families": shard.families, "seed": shard.seed, "reads": asdict(reads)}
+    about = json.loads(json.dumps(about))  # tuples are lists there
     note = folder / "corpus.json"
     if not note.exists():
         note.write_text(json.dumps(about, indent=1))

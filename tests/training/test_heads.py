@@ -15,6 +15,7 @@ from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.drafters.eagle3 import Eagle3Drafter
 from glance.engine import Decoding, Settings
+from glance.errors import BadInput
 from glance.exporters import save_head
 from glance.stop import StopRules
 from glance.target import EMBEDDINGS, Target
@@ -209,6 +210,20 @@ def test_a_run_saves_a_head_that_loads(parts, answered, recipe, tmp_path):
     found = json.loads((tmp_path / "held-out.json").read_text())
     assert all(0 <= rate <= 1 for rate in found["train"]["top1"] + found["held_out"]["top1"])
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4
+
+
+@pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
+def test_a_run_can_begin_with_an_earlier_head(parts, answered, recipe, tmp_path):
+    earlier = build_head(dataclasses.replace(recipe, seed=7), parts, answered)
+    save_head(earlier, parts, tmp_path / "earlier", torch.float32)
+    begun = build_head(recipe, parts, answered, tmp_path / "earlier")
+    for (name, p), q in zip(begun.state_dict().items(), earlier.state_dict().values(), strict=True):
+        assert torch.equal(p, q), name
+    assert {name for name, p in begun.named_parameters() if p.requires_grad} == {
+        name for name, p in earlier.named_parameters() if p.requires_grad
+    }
+    with pytest.raises(BadInput, match="another shape"):
+        build_head(dataclasses.replace(recipe, mlp=48), parts, answered, tmp_path / "earlier")
 
 
 @pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])

@@ -71,6 +71,12 @@ def test_a_folder_of_other_families_is_refused(made, target, tmp_path):
         make_shards(target, shards_of({"signs": 1.0}, 0, "train", 2), tmp_path, READS, quiet=True)
 
 
+def test_a_folder_whose_states_are_of_other_layers_is_refused(made, target, tmp_path):
+    made(tmp_path)
+    with pytest.raises(BadInput, match="choose another folder"):
+        make_shards(target, shards_of(FAMILIES, 0, "train", 4, size=2), tmp_path, Reads((-1, 2), 1), quiet=True)
+
+
 def test_two_processes_make_what_one_makes(target, tmp_path):
     jobs = shards_of(FAMILIES, 0, "train", 4, size=2)
     for workers in (1, 2):
