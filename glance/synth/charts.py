@@ -1,13 +1,18 @@
-"""Bar, grouped, horizontal bar, line and pie charts whose values are printed, to list or to query."""
+"""Bar, grouped, horizontal bar, line and pie charts whose values are printed, to list or to query.
+
+`chart` draws them in looks of their own, `plot` as matplotlib and Plotly do by default.
+"""
 
 import random
+from dataclasses import replace
+from functools import partial
 
 from PIL import ImageFont
 
 from glance.synth import vocabulary as words
-from glance.synth.canvas import fit, text_width
+from glance.synth.canvas import BRIGHT, COLOURS, fit, paper, text_width, title_font
 from glance.synth.fonts import font
-from glance.synth.looks import TINT, Look, any_look
+from glance.synth.looks import Look, library_look
 from glance.synth.phrasing import ask_extreme, ask_list, ask_title, ask_value, state_title
 from glance.synth.sample import Sample
 from glance.synth.vocabulary import Split, capitalise
@@ -34,7 +39,7 @@ def _categories(rng: random.Random, split: Split, count: int) -> list[str]:
     return sorted(names)
 
 
-def _values(rng: random.Random, count: int, short: bool) -> list[str]:
+def _values(rng: random.Random, count: int, short: bool = False) -> list[str]:
     """Distinct values, so that highest and lowest are well defined; `short` ones have at most two digits."""
     kind, values = rng.random() * (0.6 if short else 1.0), set()
     while len(values) < count:
@@ -50,13 +55,11 @@ def _values(rng: random.Random, count: int, short: bool) -> list[str]:
 
 
 class _Plot:
-    """The area below the title, its look, and the rows in it; with `series`, each category has a row for each."""
+    """The area below the title and the rows in it; with `series`, each category has a row for each of them."""
 
     def __init__(self, rng: random.Random, look: Look, top: float, rows: Rows, series: tuple[str, ...] = ()) -> None:
         self.rng, self.look, self.canvas, self.top, self.rows, self.series = rng, look, look.canvas, top, rows, series
         self.numbers = [float(value) for _, value in rows]
-        several = look.frame == "bare" and rng.random() < 0.5
-        self.colours = look.colours if several or series else look.colours[:1] * len(rows)
 
     def face(self, space: float, texts: list[str] | None = None) -> ImageFont.FreeTypeFont:
         """A font in which the widest label or value (or of `texts`) fits into `space` pixels, if there is one."""
@@ -71,7 +74,7 @@ class _Plot:
 def _key(plot: _Plot) -> None:
     """The names of the series with their colours, in a line above the plot."""
     face, x = plot.face(plot.canvas.width / 2 - 30, list(plot.series)), 12.0
-    for name, colour in zip(plot.series, plot.colours, strict=False):
+    for name, colour in zip(plot.series, plot.look.colours, strict=False):
         plot.canvas.draw.rectangle([x, plot.top + 6, x + 11, plot.top + 17], fill=colour)
         plot.canvas.text(x + 17, plot.top, name, face)
         x += 30 + text_width(face, name)
@@ -85,31 +88,36 @@ def _bars(plot: _Plot, line: bool = False) -> None:
     if plot.series:
         names = [name.removesuffix(f" {plot.series[0]}") for name in names]
         _key(plot)
-    highest = max(plot.numbers) / 0.84
-    left = look.margin(highest)
+    left = look.margin(1.3 * max(plot.numbers))
     step = (canvas.width - 8 - left) / len(names)
-    face = plot.face(step - 3, names)
-    wide = step * (1 - look.gap) / members
-    values = plot.face(wide if plot.series else step - 3, [value for _, value in plot.rows])
+    wide = step * look.bar / members
+    face = plot.face(step - 3, names if plot.series else None)
+    small = plot.face(wide, [value for _, value in plot.rows]) if plot.series else face
     base = canvas.height - face.size - 14
-    look.axis(left, plot.top, base, highest)
+    tallest = base - plot.top - face.size - 8
+    if look.frame != "bare":
+        look.area(left, plot.top, base)
+        look.axis(left, plot.top, base, max(plot.numbers) * (base - plot.top) / tallest)
     points = []
-    for i, number in enumerate(plot.numbers):
+    for i, (_, value) in enumerate(plot.rows):
         group, member = divmod(i, members)
         x = left + step * (group + 0.5) + wide * (member - (members - 1) / 2)
-        y = max(base - (base - plot.top) * number / highest, plot.top + values.size + 6)
-        points.append((x, y))
-        if not line:
-            colour = plot.colours[member if plot.series else i]
+        y = base - tallest * plot.numbers[i] / max(plot.numbers)
+        if line:
+            points.append((x, y))
+        else:
+            colour = look.colours[member if plot.series else i]
             canvas.draw.rectangle([x - wide / 2, y, x + wide / 2, base], fill=colour)
+        canvas.text(x - text_width(small, value) / 2, y - small.size - 5, value, small)
+        if member == 0:
+            name, middle = names[group], left + step * (group + 0.5)
+            canvas.text(middle - text_width(face, name) / 2, base + 5, name, face)
+    if look.frame == "bare":
+        canvas.draw.line([6, base, canvas.width - 6, base], fill=canvas.ink)
     if line:
-        canvas.draw.line(points, fill=plot.colours[0], width=3)
+        canvas.draw.line(points, fill=look.colours[0], width=3)
         for x, y in points:
-            canvas.draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=plot.colours[0])
-    for (x, y), (_, value) in zip(points, plot.rows, strict=True):
-        canvas.text(x - text_width(values, value) / 2, y - values.size - 5, value, values)
-    for group, name in enumerate(names):
-        canvas.text(left + step * (group + 0.5) - text_width(face, name) / 2, base + 5, name, face)
+            canvas.draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=look.colours[0])
 
 
 def _horizontal(plot: _Plot) -> None:
@@ -118,15 +126,12 @@ def _horizontal(plot: _Plot) -> None:
     left = max(text_width(face, name) for name, _ in plot.rows) + 14
     room = canvas.width - left - max(text_width(face, value) for _, value in plot.rows) - 14
     step = (canvas.height - plot.top - 8) / len(plot.rows)
-    if look.frame == "grid":
-        canvas.draw.rectangle([left, plot.top, canvas.width - 6, canvas.height - 6], fill=TINT)
-    elif look.frame == "box":
-        canvas.draw.rectangle([left, plot.top, canvas.width - 6, canvas.height - 6], outline=canvas.ink)
+    look.area(left, plot.top, canvas.height - 6)
     for i, (name, value) in enumerate(plot.rows):
         middle = plot.top + step * (i + 0.5)
         reach = room * plot.numbers[i] / max(plot.numbers)
-        thick = min(step * (1 - look.gap) / 2, 18)
-        canvas.draw.rectangle([left, middle - thick, left + reach, middle + thick], fill=plot.colours[i])
+        thick = min(step * look.band / 2, 18)
+        canvas.draw.rectangle([left, middle - thick, left + reach, middle + thick], fill=look.colours[i])
         canvas.text(6, middle - face.size * 0.6, name, face)
         canvas.text(left + reach + 5, middle - face.size * 0.6, value, face)
 
@@ -174,35 +179,59 @@ def _answers(rng: random.Random, title: str, rows: Rows, level: float) -> tuple[
     return ask_title(rng), state_title(title), "title"
 
 
+def _draw(plot: _Plot, kind: str) -> None:
+    {"pie": _pie, "horizontal": _horizontal, "line": partial(_bars, line=True)}.get(kind, _bars)(plot)
+
+
+def chart(rng: random.Random, split: Split, level: float, size: tuple[int, int]) -> Sample:
+    """One chart of two to six rows, in a look of its own."""
+    canvas = paper(rng, size, dark_share=0.25)
+    kind = rng.choice(["bars", "bars", "horizontal", "line", "pie"])
+    count = rng.randint(2, _most(kind, level, size))
+    rows = list(zip(_categories(rng, split, count), _values(rng, count), strict=True))
+    face = title_font(rng, 18, 23)
+    title = fit(capitalise(words.noun_phrase(rng)), face, size[0] - 16)
+    canvas.centred(6, title, face) if rng.random() < 0.7 else canvas.text(8, 6, title, face)
+    names = rng.sample(BRIGHT, count) if rng.random() < 0.5 else [rng.choice(BRIGHT)] * count
+    if kind == "pie":
+        names = rng.sample(BRIGHT, count)
+    look = Look(canvas, tuple(COLOURS[name] for name in names))
+    _draw(_Plot(rng, look, 12 + face.size, rows), kind)
+    question, answer, task = _answers(rng, title, rows, level)
+    return Sample(canvas.image, question, answer, "charts", f"{kind}/{task}", tuple(canvas.glyphs))
+
+
 _SERIES = (("Plan", "Actual"), ("Before", "After"), ("Men", "Women"), ("2023", "2024"))
 
 
-def _rows(rng: random.Random, split: Split, most: int, grouped: bool) -> tuple[Rows, tuple[str, ...]]:
-    """Two to `most` names and values; grouped, each category has a row for each of two series, named by both."""
-    if not grouped:
-        count = rng.randint(2, most)
-        return list(zip(_categories(rng, split, count), _values(rng, count, short=False), strict=True)), ()
+def _grouped(rng: random.Random, split: Split, most: int) -> tuple[Rows, tuple[str, ...]]:
+    """A row for each category and each of two series, named by both; and the series."""
     categories = _categories(rng, split, rng.randint(2, max(2, most // 2)))
     series = rng.choice(_SERIES[:3] if categories[0].isdigit() else _SERIES)
     names = [f"{name} {part}" for name in categories for part in series]
     return list(zip(names, _values(rng, len(names), short=True), strict=True)), series
 
 
-def chart(rng: random.Random, split: Split, level: float, size: tuple[int, int]) -> Sample:
-    """One chart of two to six rows."""
-    look = any_look(rng, size)
-    canvas, kind = look.canvas, rng.choice(["bars", "bars", "horizontal", "line", "pie", "grouped"])
-    most = min(2 + round(3.4 * level), 6 if kind == "horizontal" else size[0] // 50)
-    rows, series = _rows(rng, split, most, kind == "grouped")
-    face = font(rng.choice(look.faces), rng.randint(18, 23))
-    title = fit(capitalise(words.noun_phrase(rng)), face, size[0] - 16)
-    canvas.centred(6, title, face) if look.title == "middle" else canvas.text(8, 6, title, face)
-    plot = _Plot(rng, look, 12 + face.size, rows, series)
-    if kind == "horizontal":
-        _horizontal(plot)
-    elif kind == "pie":
-        _pie(plot)
+def plot(rng: random.Random, split: Split, level: float, size: tuple[int, int]) -> Sample:
+    """One chart of two to six rows as a plotting library draws it by default."""
+    look = library_look(rng, size)
+    canvas, kind = look.canvas, rng.choice(["bars", "grouped", "horizontal", "line", "pie"])
+    most = _most(kind, level, size)
+    if kind == "grouped":
+        rows, series = _grouped(rng, split, most)
     else:
-        _bars(plot, line=kind == "line")
+        count = rng.randint(2, most)
+        rows, series = list(zip(_categories(rng, split, count), _values(rng, count), strict=True)), ()
+    face = font(look.faces[0], rng.randint(18, 23))
+    title = fit(capitalise(words.noun_phrase(rng)), face, size[0] - 16)
+    canvas.text(8, 6, title, face) if look.frame == "grid" else canvas.centred(6, title, face)
+    if kind in ("bars", "horizontal"):  # both libraries give one series one colour
+        look = replace(look, colours=look.colours[:1] * len(rows))
+    _draw(_Plot(rng, look, 12 + face.size, rows, series), kind)
     question, answer, task = _answers(rng, title, rows, level)
-    return Sample(canvas.image, question, answer, "charts", f"{kind}/{task}", tuple(canvas.glyphs))
+    return Sample(canvas.image, question, answer, "plots", f"{kind}/{task}", tuple(canvas.glyphs))
+
+
+def _most(kind: str, level: float, size: tuple[int, int]) -> int:
+    """How many rows there is room for."""
+    return min(2 + round(3.4 * level), 6 if kind == "horizontal" else size[0] // 50)

@@ -14,9 +14,7 @@ Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much ti
 Workers = Annotated[int, typer.Option(help="Workers that share the work; set OMP_NUM_THREADS=1 with more than one.")]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda with products in bfloat16.")]
 Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
-Earlier = Annotated[
-    Path | None, typer.Option(help="Folder of a finished model of this kind whose weights the run begins with.")
-]
+Earlier = Annotated[Path | None, typer.Option(help="Folder of a finished model of this kind to begin with.")]
 Corpus = Annotated[Path | None, typer.Option(help="Folder of answers and states; share it between heads to compare.")]
 
 
