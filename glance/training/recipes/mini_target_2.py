@@ -26,7 +26,7 @@ RECIPE = replace(
             vision=True,
             text=True,
             dense_weight=0.5,
-            guide_weight=(0.1, 0.0),
+            guide_weight=(0.3, 0.05),  # reading failed where pointing failed, so it is shown on
             rate=(0.6, 0.02),
         ),
     ),
