@@ -66,7 +66,7 @@
       this.sums.push({
         decoded: last.decoded + round.emitted.length,
         accepted: last.accepted + round.accepted.length,
-        target: last.target + 1 + (round.deferred ? 1 : 0),
+        target: last.target + 1 + Math.max(round.single_passes || 0, round.deferred ? 1 : 0),
         draft: last.draft + round.draft_passes,
         ms: last.ms + round.total,
       });
