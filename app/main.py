@@ -144,20 +144,23 @@ def compare(
     image: str, question: str, page: float = 1, max_new_tokens: float = 256, budget: float = 31,
     temperature: float = 0, seed: float = 0, lanes: str = "",
 ) -> Iterator[str]:  # fmt: skip
-    """Answer a question about an image or a PDF page with several lanes.
+    """Answer a question about an image or a PDF page with several decoders, side by side.
+
+    The answer is the run as NDJSON: a header line, a line a round, and a closing line a lane with its text, its
+    tokens a round (tau), and whether it wrote the same bytes as the first lane.
 
     Args:
-        image: the file.
+        image: an image or a PDF; as a tool's input, its public web address or a data URL.
         question: what to ask about it.
         page: page of a PDF, from 1.
-        max_new_tokens: cap on the answer.
-        budget: candidates in a tree, root not counted.
-        temperature: 0 is greedy.
+        max_new_tokens: cap on the answer, at most 512.
+        budget: candidates in a tree, root not counted, at most 63.
+        temperature: 0 is greedy; at most 1.5.
         seed: of the draws at a temperature above 0.
         lanes: two or more of autoregressive, eagle3, glance, with commas between; empty for all.
 
     Yields:
-        The run so far as NDJSON: a header line, a line a round, a closing line a lane. The last one is the whole run.
+        The run so far. The last one is the whole run.
     """
     text = ""
     try:
