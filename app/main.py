@@ -57,12 +57,29 @@ SHOW_LANES = """() => {
   return [];
 }"""
 
+# The server refused to look.
+UNANSWERED = "() => { document.querySelector('#view .gl-root').player.options.unanswered(); return []; }"
+
 # Gradio makes the picture a button without a name.
 NAME_PICTURE = """() => {
   const name = () => document.querySelectorAll('#seen button:not([aria-label]) .image-frame').forEach(
     (frame) => frame.closest('button').setAttribute('aria-label', 'The picture that the model sees'));
   new MutationObserver(name).observe(document.querySelector('#ask'), { childList: true, subtree: true });
   name();
+}"""
+
+# Run and Stop lock themselves; the keyboard's place goes to the one that is free.
+KEEP_FOCUS = """() => {
+  const [go, stop] = ['go', 'stop'].map((id) => document.getElementById(id));
+  let last = null;
+  document.addEventListener('pointerdown', () => { last = null; });
+  document.addEventListener('focusin', ({ target }) => {
+    last = (target === go || target === stop) && target.matches(':focus-visible') ? target : null;
+  });
+  new MutationObserver(() => {
+    const other = last === go ? stop : go;
+    if (last && last.disabled && !other.disabled) other.focus({ preventScroll: true });
+  }).observe(go.parentElement, { attributes: true, attributeFilter: ['disabled'], subtree: true });
 }"""
 
 SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
@@ -265,10 +282,14 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
             ended(free, None, [go, stop], queue=False, **private)
         stop.click(press_stop, None, stop, queue=False, **private)
         demo.load(None, None, None, js=NAME_PICTURE)
+        demo.load(None, None, None, js=KEEP_FOCUS)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
         replaced = [saved.upload(open_saved, saved, shown, cancels=[ran], **private)]
-        view.look(look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private)
+        looked = view.look(
+            look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private
+        )
+        looked.failure(None, None, None, js=UNANSWERED)
         if len(examples) > 1:
 
             def choose(event: gr.EventData) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ PLOTLY, *SCRIPTS = scripts()
 # The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag
 # of the contents keeps a browser from mixing files of two versions: Gradio serves them without cache headers.
 # `answer` is what the server says to the last `look`; it repeats the ticket, since equal values would not be noticed.
+# Where none can come, the asker is told: Gradio keeps silent about a connection that is gone.
 _ON_LOAD = """
 const host = element.querySelector('.gl-root');
 const base = (window.gradio_config && window.gradio_config.root) || '';
@@ -33,11 +34,19 @@ const load = (name) => window.glanceScripts[name] = window.glanceScripts[name] |
   document.head.append(script);
 });
 let tickets = 0, answered = () => {};
+const BEAT_MS = 5000, PATIENCE_MS = 180000; // a busy server finishes the runs that came before
 watch('answer', () => { const found = JSON.parse(props.answer); if (found.ticket === tickets) answered(found); });
 const options = {
   examples: JSON.parse(props.examples),
   file,
-  ask: (what) => new Promise((done) => { answered = done; trigger('look', { ...what, ticket: ++tickets }); }),
+  ask: (what) => new Promise((done, failed) => {
+    const beat = setInterval(() => fetch(base + '/gradio_api/queue/status').catch(end(failed)), BEAT_MS);
+    const patience = setTimeout(end(failed), PATIENCE_MS);
+    function end(how) { return (found) => { clearInterval(beat); clearTimeout(patience); how(found); }; }
+    answered = end(done);
+    options.unanswered = end(failed);
+    trigger('look', { ...what, ticket: ++tickets });
+  }),
   tour: props.tour.split(' ').filter(Boolean).map(
     (name) => base + '/gradio_api/file=' + props.tourfolder + '/' + name + '?v=' + props.version),
   open: (name) => {

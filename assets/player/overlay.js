@@ -51,7 +51,7 @@
 
     clear() {
       this.shown = null;
-      this.remove.hidden = true;
+      G.hide(this.remove, true, this.ask);
       this.said.textContent = "";
       this.figure.replaceChildren();
     }
@@ -71,21 +71,28 @@
 
     async look() {
       const { player } = this, { options } = player;
+      if (this.looking) return;
       player.pause();
       const { lane, run } = player, { k } = player.moment(), picture = options.picture();
       if (!lane.rounds[k]) return;
       this.said.textContent = "Looking… The model may have to load, or to finish another run first.";
-      this.ask.disabled = true;
+      this.wait(true);
       let found;
       try {
         found = { ...await options.ask({ lane: lane.id, round: k }), picture };
-      } finally {
-        this.ask.disabled = false;
+      } catch {
+        found = { sentence: "No answer came; the server may be busy or out of reach. Ask again." };
       }
+      this.wait(false);
       if (player.run !== run) return;
       if (found.values) this.found.set(this.key(lane, k), found);
       if (player.lane !== lane || player.moment().k !== k) return;
       if (found.values) this.show(lane, k, found); else this.said.textContent = G.inert(found.sentence);
+    }
+
+    wait(on) {
+      this.looking = on;
+      G.lock(this.ask, on);
     }
 
     show(lane, k, found) {

@@ -127,7 +127,9 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
     page.wait_for_function("() => !document.querySelector('.gl-seen')")
     player(page, "P.goTo(2, 2)")
     page.wait_for_selector(".gl-seen canvas")  # it is remembered
-    page.click("[data-panel=overlay] button:text-is('Remove')")
+    page.focus("[data-panel=overlay] button:text-is('Remove')")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "Where did the target look?"
     assert page.locator(".gl-seen").count() == 0 and page.inner_text(SAID) == ""
 
 
@@ -139,3 +141,30 @@ def test_another_picture_is_a_sentence(page):
     page.click(ASK)
     wait_said(page, "The picture on the left is not the one of this run")
     assert page.locator(".gl-seen").count() == 0
+
+
+@pytest.mark.browser
+def test_the_button_is_free_again_where_no_answer_comes(stub_server, visit):
+    """The server refuses, the connection drops, or nothing at all happens."""
+    page = visit(stub_server)
+    page.clock.install()
+    player(page, "(P.goTo(2, 2), P.parts.overlay.parentElement.setAttribute('open', ''))")
+    refused = lambda route: route.fulfill(status=503, json={"detail": "full"})  # noqa: E731
+    lost, silent = (lambda route: route.abort()), (lambda route: None)
+    for join, beat, waited in ((refused, None, 0), (silent, lost, 5_000), (silent, None, 180_000)):
+        page.route("**/queue/join*", join)
+        if beat:
+            page.route("**/queue/status", beat)
+        page.click(ASK)
+        if waited:
+            wait_said(page, "Looking")
+            assert page.get_attribute(ASK, "aria-disabled") == "true"
+            page.clock.fast_forward(waited)
+        wait_said(page, "No answer came; the server may be busy or out of reach.")
+        assert page.get_attribute(ASK, "aria-disabled") == "false"
+        assert page.evaluate("document.activeElement.textContent") == "Where did the target look?"
+        page.unroute_all()
+    page.click(ASK)
+    page.wait_for_selector(".gl-seen canvas")
+    assert all("Failed to load resource" in trouble for trouble in visit.troubles)
+    visit.troubles.clear()  # those that this test made

@@ -129,6 +129,17 @@ def test_stop_keeps_a_playable_part(page):
     assert page.is_disabled("#stop")
 
 
+def test_run_and_stop_hand_the_keyboard_to_each_other(page):
+    focused = "document.activeElement.id"
+    page.fill("#question textarea", "slow, by keyboard")
+    page.focus("#go")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => {focused} === 'stop'")
+    page.keyboard.press("Enter")
+    wait_done(page, "first")
+    page.wait_for_function(f"() => {focused} === 'go'")
+
+
 def test_a_closed_tab_frees_the_engine(stub_server, visit):
     page = visit(stub_server)
     ask(page, "glacial, and then I leave")
