@@ -3,7 +3,8 @@
   "use strict";
 
   const OPENED_MS = 400; // a section that opens, and those above it, have their height by then
-  const WAIT = "One moment…";
+  const PATIENCE_MS = 20_000;
+  const WAIT = "One moment…", LOST = "The run of this step did not arrive. Go to another step and back to ask again.";
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
   const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
@@ -63,7 +64,7 @@
 
     async open() {
       if (this.shown) return;
-      this.build();
+      const card = this.build();
       document.addEventListener("keydown", this.onKey);
       this.button.setAttribute("aria-expanded", "true");
       try {
@@ -76,7 +77,7 @@
         this.parts.text.textContent = "The tour did not arrive. Close it and open it again.";
         return;
       }
-      if (this.shown) this.go(0);
+      if (this.card === card) this.go(0);
     }
 
     build() {
@@ -97,6 +98,7 @@
         title, text, this.parts.more, G.el("div", { class: "gl-tour-foot" }, back, next));
       document.body.append(this.card);
       next.focus();
+      return this.card;
     }
 
     close() {
@@ -112,29 +114,53 @@
     /** Page keys are what a presenter's remote control sends. */
     key(event) {
       const does = { Escape: () => this.close(), PageDown: () => this.go(this.at + 1), PageUp: () => this.go(this.at - 1) }[event.key];
-      if (!does || !this.steps && event.key !== "Escape") return;
+      if (!does) return;
       event.preventDefault();
-      does();
+      if (this.steps || event.key === "Escape") does();
     }
 
     go(at) {
       if (at < 0 || !this.steps) return;
       if (at >= this.steps.length) { this.close(); return; }
       this.at = at;
-      const step = this.steps[at], { options, run } = this.player;
-      const there = run && !this.asked && (options.examples || {})[run.header.run] === step.example;
-      this.pending = step;
+      this.pending = this.steps[at];
       this.card.dataset.step = at + 1;
-      this.show(step, null);
-      if (there || !step.example || !options.open || !options.open(step.example)) this.arrived(true);
-      else this.asked = step.example; // on its way: until it is here, the run on show is about to go
+      this.show(this.pending, null);
+      this.bring();
     }
 
-    /** A run has come. Begin the step that waits for it. @param anyway also where it is another one */
-    arrived(anyway) {
-      const { pending: step, player } = this, { run, options } = player;
-      if (!anyway) this.asked = null;
-      if (!step || !run || !(anyway || options.examples[run.header.run] === step.example)) return;
+    get example() {
+      const { run, options } = this.player;
+      return run && (options.examples || {})[run.header.run];
+    }
+
+    /** Bring the run of the step that waits. One at a time: the next is asked for when the one before is here. */
+    bring() {
+      const { pending: step } = this, { options } = this.player;
+      if (this.asked) return;
+      if (!step.example || this.example === step.example || !options.open || !options.open(step.example)) { this.start(); return; }
+      this.asked = step.example;
+      this.patience = setTimeout(() => {
+        this.asked = null;
+        if (this.pending) this.parts.text.replaceChildren(G.el("p", {}, LOST));
+      }, PATIENCE_MS);
+    }
+
+    /** A run has come, the one that was asked for or another. */
+    arrived() {
+      const asked = !!this.asked && this.example === this.asked;
+      if (asked) {
+        clearTimeout(this.patience);
+        this.asked = null;
+      }
+      if (!this.pending) return;
+      if (this.example === this.pending.example) this.start(); else if (asked) this.bring();
+    }
+
+    /** Begin the step that waits, with the run on show. */
+    start() {
+      const { pending: step, player } = this, { run } = player;
+      if (!run) return;
       this.pending = null;
       const lane = run.byId.get(step.lane) || player.lane;
       const k = lane.rounds.length ? RULES[step.round || "longest"](lane.rounds) : 0;
@@ -155,12 +181,13 @@
       text.replaceChildren(...(figures ? paragraphs(step.text) : [WAIT]));
       notes.replaceChildren(...(figures ? paragraphs(step.notes) : []));
       more.hidden = !step.notes.length;
-      back.disabled = this.at === 0;
+      G.lock(back, this.at === 0);
       next.textContent = last ? "Finish" : "Next";
     }
 
     /** Frame what the step speaks of, and bring it into sight. */
     point(name) {
+      clearTimeout(this.scrolling);
       const { parts } = this.player, old = document.querySelector(".gl-pointed");
       if (old) old.classList.remove("gl-pointed");
       if (!name) return;
@@ -171,7 +198,7 @@
       element.classList.add("gl-pointed");
       const wide = window.innerWidth > 768; // on a phone the card covers what lies below
       const whole = wide && element.closest(".gl-microscope") || element;
-      setTimeout(() => whole.scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" }), place ? OPENED_MS : 0);
+      this.scrolling = setTimeout(() => whole.scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" }), place ? OPENED_MS : 0);
     }
   };
 })(window.Glance = window.Glance || {});
