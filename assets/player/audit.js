@@ -93,78 +93,116 @@
   const row = (...cells) => G.el("tr", {}, ...cells.map((cell) => G.el("td", {}, cell)));
   const token = (run, id) => G.el("bdi", {}, id === null || id === undefined ? "–" : run.label(id, 24));
 
+  /** A list of token ids in which only the rows in sight exist. It grows in place: focus and scroll position stay. */
+  class IdList {
+    constructor(run) {
+      this.run = run;
+      this.rows = new Map(); // the rows that exist: index -> {key, element}
+      this.body = G.el("div", { role: "rowgroup", class: "gl-idrows" });
+      this.box = G.el("div", {
+        class: "gl-ids", role: "table", tabindex: 0, "aria-label": "Token ids of every lane", style: "--gl-lanes:" + run.lanes.length,
+      }, G.el("div", { role: "row", class: "gl-idhead" }, G.el("span", { role: "columnheader" }, "Token"),
+        ...run.lanes.map((lane) => G.el("span", { role: "columnheader" }, lane.name))), this.body);
+      this.jump = G.el("button", { type: "button", hidden: true }, "Show the first difference");
+      this.jump.onclick = () => { this.box.scrollTop = (this.apart - 3) * ROW; this.show(); };
+      this.box.addEventListener("scroll", () => this.show());
+      this.element = G.el("div", {}, this.jump, this.box);
+    }
+
+    update() {
+      const { run, box } = this;
+      this.ids = run.lanes.map((lane) => G.idsOf(run, lane));
+      this.count = Math.max(...this.ids.map((list) => list.length));
+      this.apart = Math.min(...run.lanes.slice(1).map((lane) => (G.difference(run, lane) || { index: Infinity }).index));
+      this.jump.hidden = this.apart === Infinity;
+      box.setAttribute("aria-rowcount", this.count + 1);
+      box.style.height = (Math.min(this.count, VIEW) + 1) * ROW + "px";
+      this.body.style.height = this.count * ROW + "px";
+      this.show();
+    }
+
+    show() {
+      const from = Math.max(0, Math.floor(this.box.scrollTop / ROW) - SPARE), to = Math.min(this.count, from + VIEW + 2 * SPARE);
+      for (const [i, { key, element }] of this.rows) {
+        if (i >= from && i < to && key === this.key(i)) continue;
+        element.remove();
+        this.rows.delete(i);
+      }
+      for (let i = from; i < to; i++) {
+        if (this.rows.has(i)) continue;
+        const element = this.make(i), after = this.rows.get(i - 1);
+        if (after) after.element.after(element); else this.body.prepend(element);
+        this.rows.set(i, { key: this.key(i), element });
+      }
+    }
+
+    key(i) { return this.ids.map((list) => list[i]).join(); }
+
+    make(i) {
+      const { run, ids } = this;
+      const cell = (id, other) => G.el("span", { role: "cell", class: id !== other ? "gl-other" : false },
+        ...(id === undefined ? ["–"] : [G.el("i", {}, String(id)), " ", token(run, id)]));
+      return G.el("div", { role: "row", "aria-rowindex": i + 2, style: "top:" + i * ROW + "px" },
+        G.el("span", { role: "rowheader" }, "#" + i), ...ids.map((list) => cell(list[i], ids[0][i])));
+    }
+  }
+
   G.Audit = class {
     constructor(host, player) {
       Object.assign(this, { host, player });
     }
 
-    begin() {}
+    begin() {
+      this.run = null;
+    }
 
     redraw() {}
 
     select() {}
 
     update(run) {
-      const say = G.el("p", { class: "gl-audit-say" });
-      G.sayInto(say, G.auditWords(run));
-      this.run = run;
-      this.said = G.el("p", { class: "gl-said", role: "status" });
+      if (this.run !== run) this.build(run);
+      G.sayInto(this.say, G.auditWords(run));
+      run.lanes.forEach((lane, i) => this.hash(lane, this.hashes[i]));
       const close = G.closest(run, 5).map((m) => row("#" + m.index, token(run, m.id), token(run, m.rival), m.margin.toPrecision(3)));
-      this.host.replaceChildren(say,
-        G.el("div", { class: "gl-audit" },
-          G.el("section", {}, G.el("h3", {}, "SHA-256 of each lane’s bytes"), this.hashes(run), this.said),
-          G.el("section", {}, G.el("h3", {}, "The closest calls"), close.length
-            ? table(["Token", "Written", "Runner-up", "Logits apart"], close) : G.el("p", {}, "No margin was recorded.")),
-          G.el("section", {}, G.el("h3", {}, "On what terms"),
-            G.el("dl", {}, ...G.auditTerms(run).flatMap(([name, ...words]) => [G.el("dt", {}, name), G.el("dd", {}, words.join(""))]))),
-          G.el("section", { class: "gl-wide" }, G.el("h3", {}, "Ids side by side"), this.idList(run))));
+      this.close.replaceChildren(close.length
+        ? table(["Token", "Written", "Runner-up", "Logits apart"], close) : G.el("p", {}, "No margin was recorded."));
+      this.terms.replaceChildren(...G.auditTerms(run).flatMap(([name, ...words]) => [G.el("dt", {}, name), G.el("dd", {}, words.join(""))]));
+      this.ids.update();
     }
 
-    hashes(run) {
-      return table(["Lane", "SHA-256", ""], run.lanes.map((lane) => {
-        const { closing } = lane, name = G.el("span", { class: "gl-who" }, G.laneMark(lane), lane.name);
-        if (!closing) return row(name, "not finished", "");
-        const copy = G.el("button", { type: "button", "aria-label": "Copy the whole SHA-256 of " + lane.name }, "Copy");
-        copy.onclick = () => this.copy(closing.sha256, lane);
-        return row(name, G.el("code", { title: G.inert(closing.sha256) }, G.inert(closing.sha256.slice(0, 12)) + "…"), copy);
-      }));
+    build(run) {
+      this.run = run;
+      this.say = G.el("p", { class: "gl-audit-say" });
+      this.said = G.el("p", { class: "gl-said", role: "status" });
+      this.hashes = run.lanes.map((lane) => row(G.el("span", { class: "gl-who" }, G.laneMark(lane), lane.name), "not finished", ""));
+      this.close = G.el("div");
+      this.terms = G.el("dl");
+      this.ids = new IdList(run);
+      this.host.replaceChildren(this.say, G.el("div", { class: "gl-audit" },
+        G.el("section", {}, G.el("h3", {}, "SHA-256 of each lane’s bytes"), table(["Lane", "SHA-256", ""], this.hashes), this.said),
+        G.el("section", {}, G.el("h3", {}, "The closest calls"), this.close),
+        G.el("section", {}, G.el("h3", {}, "On what terms"), this.terms),
+        G.el("section", { class: "gl-wide" }, G.el("h3", {}, "Ids side by side"), this.ids.element)));
     }
 
-    async copy(text, lane) {
+    /** Fill the row of a lane that has come to its end. */
+    hash({ name, closing }, line) {
+      const [, code, act] = line.children;
+      if (!closing || act.firstElementChild) return;
+      const copy = G.el("button", { type: "button", "aria-label": "Copy the whole SHA-256 of " + name }, "Copy");
+      copy.onclick = () => this.copy(closing.sha256, name);
+      code.replaceChildren(G.el("code", { title: G.inert(closing.sha256) }, G.inert(closing.sha256.slice(0, 12)) + "…"));
+      act.replaceChildren(copy);
+    }
+
+    async copy(text, name) {
       try {
         await navigator.clipboard.writeText(text);
-        this.said.textContent = "Copied the SHA-256 of " + lane.name + ".";
+        this.said.textContent = "Copied the SHA-256 of " + name + ".";
       } catch {
         this.said.textContent = G.inert(text); // no clipboard here: it can be selected by hand
       }
-    }
-
-    /** A list in which only the rows in sight exist. */
-    idList(run) {
-      const ids = run.lanes.map((lane) => G.idsOf(run, lane)), count = Math.max(...ids.map((list) => list.length));
-      const apart = run.lanes.slice(1).map((lane) => G.difference(run, lane)).filter(Boolean).map((d) => d.index);
-      const cell = (id, other) => G.el("span", { role: "cell", class: id !== other ? "gl-other" : false },
-        ...(id === undefined ? ["–"] : [G.el("i", {}, String(id)), " ", token(run, id)]));
-      const make = (i) => G.el("div", { role: "row", "aria-rowindex": i + 2, style: "top:" + i * ROW + "px" },
-        G.el("span", { role: "rowheader" }, "#" + i), ...ids.map((list) => cell(list[i], ids[0][i])));
-      const body = G.el("div", { role: "rowgroup", class: "gl-idrows", style: "height:" + count * ROW + "px" });
-      const box = G.el("div", {
-        class: "gl-ids", role: "table", tabindex: 0, "aria-rowcount": count + 1, "aria-label": "Token ids of every lane",
-        style: "--gl-lanes:" + run.lanes.length + ";height:" + (Math.min(count, VIEW) + 1) * ROW + "px",
-      }, G.el("div", { role: "row", class: "gl-idhead" }, G.el("span", { role: "columnheader" }, "Token"),
-        ...run.lanes.map((lane) => G.el("span", { role: "columnheader" }, lane.name))), body);
-      const show = () => {
-        const from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE), to = Math.min(count, from + VIEW + 2 * SPARE);
-        if (from === body.from) return;
-        body.from = from;
-        body.replaceChildren(...Array.from({ length: to - from }, (_, i) => make(from + i)));
-      };
-      box.addEventListener("scroll", show);
-      show();
-      if (!apart.length) return box;
-      const jump = G.el("button", { type: "button" }, "Show the first difference");
-      jump.onclick = () => { box.scrollTop = (Math.min(...apart) - 3) * ROW; show(); };
-      return G.el("div", {}, jump, box);
     }
   };
 })(window.Glance = window.Glance || {});

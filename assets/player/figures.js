@@ -37,7 +37,7 @@
     const { xaxis, yaxis, ...rest } = extra;
     return {
       width, height, margin: { l: 46 * theme.size, r: 10, t: 10, b: 42 * theme.size }, dragmode: false, hovermode: "closest",
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: theme.fg, size }, showlegend: false,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, sans-serif", color: theme.fg, size }, showlegend: false,
       hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { color: theme.fg, size }, align: "left" },
       xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
     };

@@ -78,7 +78,8 @@
           this.text, this.read,
           G.el("p", { class: "gl-shade-key" }, "0", G.el("i"), DARKEST + " nats or more; a stronger shade and a thicker line is less sure. ", this.partly)),
       ];
-      cards[1].append(G.el("ul", { class: "gl-legend" }, key("fit", "this run’s law, shaded its 95 % interval"),
+      this.fitted = key("fit", "this run’s law, shaded its 95 % interval");
+      cards[1].append(G.el("ul", { class: "gl-legend" }, this.fitted,
         key("ceiling", "the paper’s ceiling, 2 ln 31 / H"), key("floor", "the paper’s lower bound (AdaEDL, read directly)")),
       G.el("p", { class: "gl-aside" }, "The two grey brackets are the paper’s, of a target of 8 billion parameters. A point is a round: click it."));
       cards[2].append(G.el("ul", { class: "gl-legend" }, ...Object.entries(G.STAGE_NAMES).map(([stage, words]) =>
@@ -101,6 +102,7 @@
         const [long, all] = G.longRounds(lane), mean = G.lengths(lane).reduce((a, b) => a + b, 0) / all;
         return lanePart(lane, ": mean a = " + mean.toFixed(2) + "; P(a ≥ " + G.LONG + ") = " + (100 * long / all).toFixed(1) + " % (" + long + " of " + G.plural(all, "round") + ")");
       }));
+      this.fitted.hidden = !lanes.some((lane) => lane.closing && lane.closing.law);
       facts(this.lawWords, lanes.map((lane) => lanePart(lane, ": " + G.lawWords(lane))));
       facts(this.stagesWords, run.lanes.map((lane) => {
         const sum = (stage) => lane.rounds.reduce((ms, round) => ms + (round.ms[stage] || 0), 0);
@@ -156,25 +158,30 @@
     }
 
     writeTokens(lane) {
-      const tokens = G.answerTokens(this.shown, lane);
-      if (this.tokensOf && this.tokensOf.lane === lane && this.tokensOf.tokens.length === tokens.length) return;
+      const tokens = G.answerTokens(this.shown, lane), grown = this.tokensOf && this.tokensOf.lane === lane;
+      const from = grown ? this.tokensOf.tokens.length : 0;
+      if (from === tokens.length) return;
       this.tokensOf = { lane, tokens };
       this.who.textContent = " (" + lane.name + ")";
       this.partly.textContent = tokens.every((t) => t.entropy == null) ? "This trace does not say how sure it was."
         : tokens.some((t) => t.entropy == null) ? "Striped: this trace does not say." : "";
-      let first = true;
-      this.text.replaceChildren(...tokens.flatMap(({ piece, k, entropy }, i) => {
-        if (!piece.special && !piece.text) return [];
-        const share = Math.min(1, entropy / DARKEST);
-        const token = G.el("span", {
-          class: (piece.special ? "gl-stop " : "") + (entropy == null ? "gl-unknown" : "gl-shade"), tabindex: first ? 0 : -1, role: "button",
-          "data-i": i, "data-k": k, style: entropy == null ? null : "--gl-share:" + share.toFixed(3) + ";--gl-thick:" + Math.round(4 * share) + "px",
-          "aria-label": this.words(lane, tokens[i], i),
-        }, piece.special ? "end" : G.inert(piece.text));
-        first = false;
-        return [token];
-      }));
-      this.read.textContent = "Point at a token to read its entropy.";
+      if (!grown) {
+        this.text.replaceChildren();
+        this.read.textContent = "Point at a token to read its entropy.";
+      }
+      for (let i = from; i < tokens.length; i++) {
+        if (tokens[i].piece.special || tokens[i].piece.text) this.text.append(this.token(lane, tokens[i], i));
+      }
+    }
+
+    token(lane, token, i) {
+      const { piece, k, entropy } = token, share = Math.min(1, entropy / DARKEST);
+      return G.el("span", {
+        class: (piece.special ? "gl-stop " : "") + (entropy == null ? "gl-unknown" : "gl-shade"),
+        tabindex: this.text.firstChild ? -1 : 0, role: "button", "data-i": i, "data-k": k,
+        style: entropy == null ? null : "--gl-share:" + share.toFixed(3) + ";--gl-thick:" + Math.round(4 * share) + "px",
+        "aria-label": this.words(lane, token, i),
+      }, piece.special ? "end" : G.inert(piece.text));
     }
 
     words(lane, { piece, k, entropy, margin }, i) {

@@ -243,6 +243,40 @@ def test_a_run_without_its_end_is_not_finished(page):
     assert not ask(page, "P.follow"), "the panels would never hear of the chosen round"
 
 
+def test_a_growing_run_leaves_focus_and_place(page):
+    """Lists of a live run grow in place: what the keyboard is on stays, and so does what is in sight."""
+    lines = fake.lines(fake.ANSWER * 3, run="grows", full=True)
+    show(page, "".join(lines[:150]))
+    page.locator(".gl-ids").evaluate("box => { box.focus(); box.scrollTop = 900; }")
+    page.wait_for_function("() => document.querySelector('.gl-idrows').textContent.includes('#38')")
+    places = "[document.activeElement.className, document.querySelector('.gl-ids').scrollTop]"
+    before = page.evaluate(places)
+    count = page.get_attribute(".gl-ids", "aria-rowcount")
+    grow = (
+        "text => { const P = document.querySelector('.gl-root').player; P.feed(text);"
+        " for (const panel of P.panels) panel.update(P.run); }"
+    )
+    page.evaluate(grow, "".join(lines[:170]))
+    assert page.get_attribute(".gl-ids", "aria-rowcount") != count
+    assert page.evaluate(places) == before == ["gl-ids", 900]
+    tokens = page.locator(".gl-shaded [data-i]")
+    few = tokens.count()
+    tokens.nth(5).evaluate("e => { e.focus(); window.kept = e; }")
+    page.evaluate(grow, "".join(lines))
+    assert tokens.count() > few and page.evaluate("document.activeElement === window.kept")
+    copy = page.locator(HOST.format("audit") + " table button")
+    assert copy.count() == 3
+    copy.first.focus()
+    page.evaluate(grow, "".join(lines))
+    assert page.evaluate("document.activeElement.textContent") == "Copy"
+    run = trace.read("".join(lines))
+    shown = page.locator(".gl-idrows [role=row]").evaluate_all(
+        "rows => rows.map((row) => [row.getAttribute('aria-rowindex') - 2,"
+        " [...row.querySelectorAll('i')].map((e) => +e.textContent)])"
+    )
+    assert len(shown) > 10 and all(ids == [lane.end.ids[i] for lane in run.lanes] for i, ids in shown)
+
+
 @pytest.mark.parametrize("differs", [False, True])
 def test_margins_tell_nothing_about_draws(page, differs):
     header, *rest = fake.lines(seed=2, run=f"drawn {differs}", differs=differs, full=True)
