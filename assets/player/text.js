@@ -50,8 +50,8 @@
   /** Keep a string from reordering what stands beside it. */
   G.isolate = (text) => "\u2068" + text + "\u2069";
 
-  /** Plotly reads a subset of HTML in its texts. */
-  G.escape = (text) => text.replace(/[&<>"']/g, (c) => "&#" + c.charCodeAt(0) + ";");
+  /** Plotly reads a subset of HTML in its texts, %{…} in its templates, and $…$ where a page has MathJax. */
+  G.escape = (text) => text.replace(/[&<>"'%{}$]/g, (c) => "&#" + c.charCodeAt(0) + ";");
 
   G.fixed = (x, digits = 1) => Number.isFinite(x) ? x.toFixed(digits) : "–";
 
@@ -69,5 +69,14 @@
     }
     element.append(...children);
     return element;
+  };
+
+  /** Lock or free a button. It can still be focused, so that one which locks itself does not lose the keyboard's place. */
+  G.lock = (button, on) => button.setAttribute("aria-disabled", on);
+
+  /** Hide or show an element; the focus that it had goes to a neighbour. */
+  G.hide = function (element, on, neighbour) {
+    if (on && element === document.activeElement) neighbour.focus();
+    element.hidden = on;
   };
 })(window.Glance = window.Glance || {});

@@ -263,15 +263,75 @@ def test_the_tour_drives_the_player(page):
     assert page.evaluate("document.activeElement.dataset.action") == "tour"
 
 
+def focused(page) -> str:
+    return page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent")
+
+
 def test_the_tour_by_buttons(page):
     start_tour(page)
-    assert page.evaluate("document.activeElement.textContent") == "Next"
+    assert focused(page) == "Next"
     page.keyboard.press("Enter")
     assert page.get_attribute(".gl-tour", "data-step") == "2"
-    page.click(".gl-tour .gl-back")
+    page.focus(".gl-tour .gl-back")
+    page.keyboard.press("Enter")
     assert page.get_attribute(".gl-tour", "data-step") == "1"
+    assert focused(page) == "Back" and page.is_disabled(".gl-tour .gl-back")
     page.click(".gl-tour .gl-close")
     assert page.locator(".gl-tour").count() == 0
+
+
+def test_a_button_that_goes_leaves_the_focus_near(page):
+    player(page, "P.seek(0)")
+    page.focus("[data-action=rare]")
+    while not page.is_disabled("[data-action=rare]"):
+        page.keyboard.press("Enter")
+    assert focused(page) == "Next surprising round"
+    last = data(page, "round")
+    page.keyboard.press("Enter")
+    assert (focused(page), data(page, "round")) == ("Next surprising round", last)
+    lines = fake.lines(run="live")
+    feed(page, "".join(lines[:30]))
+    page.focus("[data-action=live]")
+    feed(page, "".join(lines))
+    assert not page.is_visible("[data-action=live]") and focused(page) == "Play"
+
+
+OPEN = """texts => {
+  const P = document.querySelector('main').player, { tour } = P;
+  tour.files = texts;
+  tour.steps = texts.map(Glance.parseStep);
+  P.parts.tour.hidden = false;
+  window.asked = [];
+  P.options.examples = Object.fromEntries(tour.steps.map(({ example }) => [example, example]));
+  P.options.open = (name) => { window.asked.push(name); return true; };
+}"""
+
+
+def test_a_step_waits_for_its_run_however_fast_one_goes(page):
+    """Runs come from the server one after another; the step on show is the last one that was asked for."""
+    page.evaluate(OPEN, TOURS)
+    examples = player(page, "P.tour.steps.slice(0, 4).map((step) => step.example)")
+    runs = {name: "".join(fake.lines(run=name, seed=i)) for i, name in enumerate(sorted({*examples}))}
+    page.click("[data-action=tour]")
+    feed(page, runs[examples[0]])
+    for _ in range(3):
+        page.keyboard.press("PageDown")
+    assert page.get_attribute(".gl-tour", "data-step") == "4"
+    assert "One moment" in page.inner_text(".gl-tour-text")
+    served = 0
+    while served < len(page.evaluate("window.asked")):
+        feed(page, runs[page.evaluate("window.asked")[served]])
+        served += 1
+    assert data(page, "run") == examples[3]
+    assert "One moment" not in page.inner_text(".gl-tour-text")
+    lane = trace.read(runs[examples[3]]).lane("glance")
+    longest = max(len(r.accepted) for r in lane.rounds)
+    assert data(page, "chosen") == "glance" and len(lane.rounds[int(data(page, "round"))].accepted) == longest
+    page.clock.install()
+    page.keyboard.press("PageUp")
+    page.clock.fast_forward(60_000)
+    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('did not arrive')")
+    page.evaluate("() => { const P = document.querySelector('main').player; P.tour.close(); P.options = {}; }")
 
 
 def test_hostile_tokens_are_inert_in_every_new_part(page):
@@ -283,6 +343,48 @@ def test_hostile_tokens_are_inert_in_every_new_part(page):
     page.keyboard.press("Escape")
     assert page.evaluate("window.harmed") is None
     assert page.locator("main img, main script").count() == 0
+
+
+WICKED = {
+    "%{x}": "%{x}", "<b>": "<b>", "${a}": "${a}", "\u202ex": "[202E]x", "</script>": "</script>", "&lt;": "&lt;",
+    "$x$": "$x$", "%{text}": "%{text}",
+}  # fmt: skip
+HOVER = """async () => {
+  const P = document.querySelector('main').player, nodes = [], first = async (plot, curveNumber, kind) => {
+    for (const old of plot.querySelectorAll('.hovertext')) old.remove();
+    Plotly.Fx.hover(plot, [{ curveNumber, pointNumber: 0 }]);
+    while (!plot.querySelector('.hovertext')) await new Promise(requestAnimationFrame); // Plotly may put it off
+    const text = plot.querySelector('.hovertext ' + kind);
+    return (text.querySelector('.line') || text).textContent.replace(/[\u2068\u2069]/g, '');
+  };
+  for (const k of P.lane.rounds.keys()) {
+    const { plot } = P.parts, texts = [];
+    P.goTo(2, k);
+    for (const [i, { hovertemplate, x }] of plot.data.entries()) {
+      if (hovertemplate && x.length) texts.push(await first(plot, i, '.nums'));
+    }
+    nodes.push(texts);
+  }
+  return [nodes, await first(P.timeline.plot, 0, '.name')];
+}"""
+
+
+def test_no_text_of_a_trace_is_read_as_a_template(page):
+    """What hangs over a node is the token itself, whatever the figure's own language would make of it."""
+    lines = fake.lines([*WICKED] * 4, [*WICKED], "%{x}", run="templates")
+    lines[0] = lines[0].replace('"name":"Autoregressive"', '"name":"%{y} $y$"')
+    feed(page, "".join(lines))
+    player(page, "P.choose(2)")
+    run = trace.read("".join(lines))
+    name = lambda i: WICKED.get(run.pieces[i].decode(), "end")  # noqa: E731
+    expected = []
+    for rnd in run.lane("glance").rounds:
+        others = [i for i in range(len(rnd.tokens)) if i not in rnd.accepted]
+        nodes = [rnd.tokens[i] for i in (*others[:1], *rnd.accepted[:1])]
+        own = [] if rnd.bonus is None else [rnd.bonus]
+        expected.append([*map(name, nodes), f"root {name(rnd.root)}", *map(name, own)])
+    assert page.evaluate(HOVER) == [expected, "%{y} $y$"]
+    assert set(WICKED.values()) <= {text.removeprefix("root ") for texts in expected for text in texts}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
