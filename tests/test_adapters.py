@@ -81,11 +81,11 @@ def test_tree_rows_equal_plain_forwards_before_and_after_a_compaction(family, si
     cache = family.target.prefill(prompt).cache.fork(prompt.length + 32)
     seen = family.target.verify(cache, 65, BRANCHY, prompt)
     for row, path in enumerate(paths(65, BRANCHY)):
-        assert (seen.logits[row] - plain_forward(family, prompt, path)).abs().max() <= 1e-5
+        assert (seen.logits[row] - plain_forward(family, prompt, path)).abs().max() <= 1e-4  # fp32, as in test_target
     cache.commit([0, 2, 5])  # root, node 1, node 4: neither contiguous nor the first branch
     seen = family.target.verify(cache, 80, BRANCHY, prompt)
     for row, path in enumerate(paths(80, BRANCHY)):
-        assert (seen.logits[row] - plain_forward(family, prompt, [65, 71, 73, *path])).abs().max() <= 1e-5
+        assert (seen.logits[row] - plain_forward(family, prompt, [65, 71, 73, *path])).abs().max() <= 1e-4
 
 
 @pytest.mark.parametrize("sizes", [[(96, 64)], []], ids=str)
