@@ -149,6 +149,11 @@ class TreeCache(Cache):
         for layer in self.rows:
             layer.length = self.committed
 
+    def rewind(self, rows: int) -> None:
+        """Forget all rows behind the first `rows` committed ones, the window included."""
+        self.committed = rows
+        self.rollback()
+
     def fork(self, capacity: int) -> TreeCache:
         """A copy of the committed rows with room for `capacity` rows in all; the original is not touched."""
         fixed = {i: layer for i, layer in enumerate(self.layers) if isinstance(layer, FixedLayer)}

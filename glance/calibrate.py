@@ -1,11 +1,13 @@
 """The tie gate's threshold for one device, dtype and quantization, measured; and what the gate then does.
 
-Several rows in one pass round differently from one row alone (other kernels, other orders of summation), so where the
-two best logits lie close, a packed pass may prefer the other one. The gate asks again there, one row at a time. Its
-threshold is twice the largest difference seen between a packed and a single logit: two logits can move against each
-other, so no lead above that can have turned around, as far as the prompts measured show it.
+Several rows in one pass round differently from one row alone (other kernels, other orders of summation), and they leave
+other keys and values behind, so where the two best logits lie close, a packed pass may prefer the other one. The gate
+asks again there, one row at a time. What counts is how far the two best logits move against each other, in packed
+passes over the cache that such passes have filled, at the rows whose lead is so small that any such move seen could
+turn it around. The threshold is twice the largest of these, for what the prompts measured do not show.
 
-What no threshold sees is `drift`: the row that is asked again reads keys and values that packed passes have left.
+What no threshold sees is `drift`: the row that is asked again reads keys and values that packed passes have left,
+unless `Settings.exact_ties` has them made anew.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from .family import Family
 from .prompt import Prompt
 from .stop import StopRules
 from .target import Prefill, Target
+from .trace import Round, summarize
 from .tree import CandidateTree
+
+WAYS = {"without": {"tie_threshold": 0.0}, "gate": {"exact_ties": False}, "exact": {"exact_ties": True}}
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Row:
 
     Args:
         margin: top-1 minus top-2 logit in ordinary decoding, one row a pass.
-        packed: largest logit difference between that and a row packed with a tree.
+        packed: largest logit difference between that and a row packed with a tree, over a cache of such passes.
+        move: how far the leading tokens' logits, two of each, moved against each other between those passes.
         flipped: whether the packed row prefers another token.
         drift: largest logit difference between ordinary decoding and one row over a cache that packed passes filled;
             None where it was not asked for.
@@ -39,6 +45,7 @@ class Row:
 
     margin: float
     packed: float
+    move: float
     flipped: bool
     drift: float | None
 
@@ -61,10 +68,12 @@ def measure(target: Target, prefill: Prefill, stop: StopRules, budget: int) -> I
         rows = [0, *range(1 + len(tree) - len(path), 1 + len(tree))]
         for i, row in enumerate(rows):
             expected = alone[done + i]
-            best = expected.topk(2).values
+            best, found, delta = expected.topk(2), seen[row].topk(2), seen[row] - expected
+            leading = delta[torch.cat((best.indices, found.indices))]
             yield Row(
-                margin=float(best[0] - best[1]),
-                packed=float((seen[row] - expected).abs().max()),
+                margin=float(best.values[0] - best.values[1]),
+                packed=float(delta.abs().max()),
+                move=float(leading.max() - leading.min()),
                 flipped=int(seen[row].argmax()) != int(expected.argmax()),
                 drift=None if i else float((single - expected).abs().max()),
             )
@@ -93,54 +102,69 @@ def _tree(path: Sequence[int], size: int, budget: int) -> CandidateTree:
 
 
 def figures(rows: Iterable[Row]) -> dict[str, float]:
-    """`threshold`, and beside it the largest differences, how many rows flipped, and how many lie below it."""
+    """`threshold` and what it is made from, and how many rows flipped, lie below it or were `contended`."""
     rows = list(rows)
-    packed = max(r.packed for r in rows)
+    largest = max(r.move for r in rows)
+    contended = [r.move for r in rows if r.margin <= largest]
+    threshold = 2 * (max(contended, default=0.0) or largest)
     flips = [r.margin for r in rows if r.flipped]
     return {
-        "threshold": 2 * packed,
-        "largest_packed_difference": packed,
+        "threshold": threshold,
+        "largest_move": largest,
+        "largest_packed_difference": max(r.packed for r in rows),
         "largest_drift": max(r.drift for r in rows if r.drift is not None),
         "rows": len(rows),
+        "contended": len(contended),
         "flipped": len(flips),
         "largest_flipped_margin": max(flips, default=0.0),
-        "share_below_threshold": sum(r.margin < 2 * packed for r in rows) / len(rows),
+        "share_below_threshold": sum(r.margin <= threshold for r in rows) / len(rows),
     }
 
 
 def check(family: Family, prompts: Iterable[Prompt], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Decode each prompt with every lane, with the gate and without it; yields a row for each lane and prompt."""
+    """Compare every lane with ordinary decoding on each prompt: without the gate, with it, and with exact ties.
+
+    Yields:
+        A row for each lane and prompt. For `without`, `gate` and `exact`: whether the answer is `identical`, and the
+        `rounds`, `deferred` rounds and target `passes` that it took.
+    """
     stop = family.stop_rules(settings)
 
-    def run(prefill: Prefill, drafter: Drafter, threshold: float) -> tuple[list[int], int, int]:
-        how = replace(settings, tie_threshold=threshold)
+    def run(prefill: Prefill, drafter: Drafter, how: Settings) -> tuple[list[int], list[Round]]:
         decoding = Decoding(family.target, prefill, drafter, how, stop)
         rounds = list(decoding)
-        return decoding.answer, len(rounds), sum(r.deferred for r in rounds)
+        return decoding.answer, rounds
 
     for prompt in prompts:
         prefill = family.target.prefill(prompt)
-        expected, *_ = run(prefill, Autoregressive(), 0.0)
+        expected, _ = run(prefill, Autoregressive(), settings)
         for lane in family.lanes:
-            if lane != "autoregressive":
-                bare, *_ = run(prefill, family.drafter(lane), 0.0)
-                gated, rounds, deferred = run(prefill, family.drafter(lane), settings.tie_threshold)
-                yield {
-                    "question": prompt.question,
-                    "lane": lane,
-                    "tokens": len(expected),
-                    "identical": gated == expected,
-                    "identical_without": bare == expected,
-                    "rounds": rounds,
-                    "deferred": deferred,
+            if lane == "autoregressive":
+                continue
+            row: dict[str, Any] = {"question": prompt.question, "lane": lane, "tokens": len(expected)}
+            for name, change in WAYS.items():
+                answer, rounds = run(prefill, family.drafter(lane), replace(settings, **change))
+                counted = summarize(rounds)
+                row[name] = {
+                    "identical": answer == expected,
+                    "rounds": counted.rounds,
+                    "deferred": counted.deferred,
+                    "passes": counted.target_passes,
                 }
+            yield row
 
 
 def check_figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Runs that are identical with the gate and without it, and the share of rounds in which it spoke."""
-    return {
-        "runs": len(rows),
-        "identical": sum(r["identical"] for r in rows),
-        "identical_without_gate": sum(r["identical_without"] for r in rows),
-        "deferred_share": sum(r["deferred"] for r in rows) / max(1, sum(r["rounds"] for r in rows)),
-    }
+    """Of all runs: how many were identical each way, the share of rounds that were deferred, and target passes a token.
+
+    Ordinary decoding takes one pass for each token but the first.
+    """
+    found: dict[str, float] = {"runs": len(rows)}
+    tokens = sum(r["tokens"] - 1 for r in rows)
+    for way in WAYS:
+        total = {key: sum(r[way][key] for r in rows) for key in ("identical", "rounds", "deferred", "passes")}
+        found[f"identical_{way}"] = total["identical"]
+        found[f"deferred_share_{way}"] = total["deferred"] / max(1, total["rounds"])
+        found[f"passes_per_token_{way}"] = total["passes"] / max(1, tokens)
+    del found["deferred_share_without"]
+    return found

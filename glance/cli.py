@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from typer import Context
 from typer.core import TyperGroup
@@ -19,6 +17,7 @@ from .errors import BadCheckpoint, BadInput
 from .hosting import cli as hosting
 from .lab.cli import lab
 from .lanes import LANES
+from .options import Budget, Json, NewTokens, Preset, With, console, keep, load
 from .training.cli import train
 
 
@@ -48,20 +47,6 @@ app = typer.Typer(
 app.add_typer(train, name="train")
 app.add_typer(lab, name="lab")
 hosting.register(app)
-console = Console(highlight=False)
-
-Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
-With = Annotated[
-    list[str],
-    typer.Option(
-        "--with",
-        metavar="PART=VALUE",
-        help="Replace a part of the preset: target, block_head, eagle3_head (folder, hub id or none), dtype, quantize.",
-    ),
-]
-Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
-NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 
 
 @app.command()
@@ -74,17 +59,19 @@ def compare(
     max_new_tokens: NewTokens = 256,
     budget: Budget = 31,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    exact_ties: Annotated[
+        bool, typer.Option("--exact-ties", help="Below fp32: make near-ties ordinary decoding's own, at its price.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
     """Answer one question with several decoders; exit code 0 only if every greedy lane is byte-identical."""
     from .engine import Settings
     from .images import load_image
-    from .presets import load, parse
     from .race import race
 
-    settings = Settings(max_new_tokens=max_new_tokens, budget=budget, temperature=temperature)
+    settings = Settings(max_new_tokens, budget, temperature, exact_ties=exact_ties)
     picture, notes = load_image(image)
-    family = load(preset, **parse(parts))
+    family = load(preset, parts)
     settings = replace(settings, tie_threshold=family.tie_threshold)
     chosen = lanes.split(",") if lanes else family.lanes
     prompt = family.prompt(picture, question)
@@ -151,10 +138,9 @@ def bench(
     from . import bench as benches
     from .engine import Settings
     from .examples import shipped
-    from .presets import load, parse
     from .provenance import of
 
-    family = load(preset, **parse(parts))
+    family = load(preset, parts)
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget, tie_threshold=family.tie_threshold)
     for lane in LANES:
         family.check_lane(lane)
@@ -169,14 +155,8 @@ def bench(
     for r in measured:
         table.add_row(r.name, f"{r.median:.2f}", f"{r.low:.2f}", f"{r.high:.2f}", str(r.prompts))
     console.print(table)
-    if json_file:
-        result = {
-            "figures": {r.name: round(r.median, 3) for r in measured},
-            "ratios": [asdict(r) for r in measured],
-            "rows": rows,
-            "provenance": of(family, settings),
-        }
-        json_file.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    figures = {r.name: round(r.median, 3) for r in measured}
+    keep(json_file, figures, rows, of(family, settings), ratios=[asdict(r) for r in measured])
 
 
 @app.command()
@@ -194,11 +174,10 @@ def calibrate(
     from . import calibrate as calibration
     from .engine import Settings
     from .examples import shipped
-    from .presets import load, parse
     from .provenance import of
     from .synth import FAMILIES, sample
 
-    family = load(preset, **parse(parts))
+    family = load(preset, parts)
     settings = Settings(max_new_tokens=max_new_tokens, budget=budget)
     rows: list[calibration.Row] = []
     for example in shipped():
@@ -213,27 +192,27 @@ def calibrate(
     runs = []
     for run in calibration.check(family, prompts, replace(settings, tie_threshold=figures["threshold"])):
         runs.append(run)
-        verdict = "identical" if run["identical"] else "differs"
-        console.print(f"[dim]{run['lane']}: {verdict}, {run['deferred']} of {run['rounds']} rounds deferred[/dim]")
+        said = (f"{way} {'identical' if run[way]['identical'] else 'differs'}" for way in calibration.WAYS)
+        console.print(f"[dim]{len(runs)}. {run['lane']}, {run['tokens']} tokens: {', '.join(said)}[/dim]")
     if runs:
         figures |= calibration.check_figures(runs)
     table = Table("Figure", "Value")
     for name, value in figures.items():
         table.add_row(name.replace("_", " "), f"{value:.4g}")
     console.print(table)
-    if json_file:
-        measured = [asdict(r) for r in rows]
-        result = {"figures": figures, "rows": measured, "runs": runs, "provenance": of(family, settings)}
-        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    keep(json_file, figures, [asdict(r) for r in rows], of(family, settings), runs=runs)
 
 
 @app.command()
-def examples(preset: Preset = "mini", out: Annotated[Path | None, typer.Option(help="Folder.")] = None) -> None:
+def examples(
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Folder.")] = None,
+) -> None:
     """Draw the shipped examples again and record their traces."""
     from .examples import FOLDER, record
-    from .presets import load
 
-    for name in record(load(preset), out or FOLDER):
+    for name in record(load(preset, parts), out or FOLDER):
         console.print(name)
 
 

@@ -27,9 +27,13 @@ class Settings:
         temperature: 0 is greedy; above it, each token is drawn from the target's own distribution.
         seed: of the draws; every lane draws the same numbers.
         stop: stop strings.
-        tie_threshold: where the target's top two logits at a tree row lie closer than this, the token comes from
-            an ordinary one-token pass. 0 for fp32; above it where packed and single rows round differently. It
-            narrows such differences down and cannot exclude them: the cache holds rows of packed passes.
+        tie_threshold: where the target's top two logits at a tree row lie no further apart than this, the token comes
+            from an ordinary one-token pass. 0 for fp32; above it where packed and single rows round differently. By
+            itself it makes differences rarer and cannot exclude them: that pass reads keys and values of packed passes.
+        exact_ties: let that pass read ordinary decoding's keys and values: every row that packed passes have left is
+            run again first, one row a pass. Then a deferred token is ordinary decoding's own, and an answer can differ
+            only by a lead above the threshold that turned around. The price: an answer needs ordinary decoding's
+            passes up to its last deferred token, besides its own.
     """
 
     max_new_tokens: int = 256
@@ -38,6 +42,7 @@ class Settings:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tie_threshold: float = 0.0
+    exact_ties: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ class Decoding:
     answer: list[int] = field(default_factory=list)
     reason: str | None = None
     begin_ms: float = 0.0
+    _ordinary: int = field(default=0, init=False)  # rows at the cache's front that hold what ordinary decoding writes
 
     def __iter__(self) -> Iterator[Round]:
         prompt, settings, device = self.prefill.prompt, self.settings, self.target.device
@@ -167,6 +173,7 @@ class Decoding:
         start = clock(device)
         self.drafter.begin(Step(prompt.ids[0], 0, self.prefill.states, root, prompt.positions[:, 0]), capacity)
         self.begin_ms = clock(device) - start
+        self._ordinary = cache.committed
         index = 0
         while not self.reason:
             position = cache.committed
@@ -174,7 +181,7 @@ class Decoding:
             draft = self.drafter.propose(settings.budget)
             drafted = clock(device)
             seen = self.target.verify(cache, root, draft.tree, prompt)
-            accepted, bonus, again = self._walk(cache, root, draft.tree, seen, chooser)
+            accepted, bonus, again, passes = self._walk(cache, draft.tree, seen, chooser)
             deferred = again is not None
             verified = clock(device)
             path = [draft.tree.tokens[i] for i in accepted]
@@ -185,6 +192,8 @@ class Decoding:
             if not self.reason:
                 rows = [0, *(i + 1 for i in accepted)]
                 self._commit(cache, rows, (root, *path), bonus, position, seen, deferred)
+                if deferred or (not len(draft.tree) and self._ordinary == position):
+                    self._ordinary = cache.committed
             done = clock(device)
             yield _record(
                 lane=self.lane,
@@ -198,6 +207,7 @@ class Decoding:
                 bonus=bonus if count > len(accepted) else None,
                 emitted=emitted,
                 deferred=deferred,
+                single_passes=passes,
                 ms={
                     "draft": drafted - started - draft.build_ms,
                     "build": draft.build_ms,
@@ -209,24 +219,33 @@ class Decoding:
             index += 1
 
     def _walk(
-        self, cache: TreeCache, root: int, tree: CandidateTree, seen: Verified, chooser: _Chooser
-    ) -> tuple[list[int], int, torch.Tensor | None]:
-        """The accepted nodes, the target's own token after them, and the logits [V] that the tie gate asked for.
+        self, cache: TreeCache, tree: CandidateTree, seen: Verified, chooser: _Chooser
+    ) -> tuple[list[int], int, torch.Tensor | None, int]:
+        """The accepted nodes and the target's own token after them; where the tie gate spoke, the logits [V] that it
+        asked for, and the one-row passes that this took.
 
-        Where it speaks, the cache is compacted up to the row in doubt, and the row is run again by itself.
+        The cache is then left with the rows up to the one in doubt, which is run again by itself.
         """
-        choose = chooser.all(seen.logits)
-        if not (self.settings.tie_threshold > 0 and len(tree)):
-            return *tree.walk(choose), None
+        choose, exact = chooser.all(seen.logits), self.settings.exact_ties
+        drifted = exact and self._ordinary < cache.committed
+        if not (self.settings.tie_threshold > 0 and (len(tree) or drifted)):
+            return *tree.walk(choose), None, 0
         top = seen.logits.topk(2).values
-        sure = (top[:, 0] - top[:, 1] >= self.settings.tie_threshold).tolist()
+        sure = (top[:, 0] - top[:, 1] > self.settings.tie_threshold).tolist()
         accepted, bonus = tree.walk(lambda row: choose(row) if sure[row] else None)
         if bonus is not None:
-            return accepted, bonus, None
-        path = [root, *(tree.tokens[i] for i in accepted)]
-        cache.commit([0, *(i + 1 for i in accepted)][:-1])
-        again = self.target.verify(cache, path[-1], CandidateTree(), self.prefill.prompt)
-        return accepted, chooser.all(again.logits)(0), again.logits[0]
+            return accepted, bonus, None, 0
+        tokens, first = [*self.answer, *(tree.tokens[i] for i in accepted)], self._ordinary
+        if exact:
+            cache.rewind(first)
+        else:
+            cache.commit([0, *(i + 1 for i in accepted)][:-1])
+            first = cache.committed
+        tokens = tokens[first - self.prefill.prompt.length :]
+        for i, token in enumerate(tokens):
+            cache.commit([0][:i])  # the row of the pass before
+            again = self.target.verify(cache, token, CandidateTree(), self.prefill.prompt)
+        return accepted, chooser.all(again.logits)(0), again.logits[0], len(tokens)
 
     def _commit(
         self,

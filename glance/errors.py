@@ -1,4 +1,4 @@
-"""The two ways in which this library refuses: what a visitor brought, and what a checkpoint holds."""
+"""The ways in which this library refuses: what a visitor brought, what a checkpoint holds, and what a trace says."""
 
 
 class BadInput(ValueError):
@@ -7,3 +7,7 @@ class BadInput(ValueError):
 
 class BadCheckpoint(ValueError):
     """A model folder is wrong or incomplete; the message is one sentence: what is wrong with it, and what to do."""
+
+
+class TraceError(ValueError):
+    """The text is not a trace that this version can read; the message says what to do."""

@@ -8,19 +8,15 @@ closing line a lane. The app streams these lines, a file holds them, the player 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
+
+from .errors import TraceError
+from .trace_checks import build, check_end, check_header, check_round, finite
 
 SCHEMA = 1
-
-
-class TraceError(ValueError):
-    """The text is not a trace that this version can read; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,8 @@ class Round:
         draft_top, draft_top_log_q: the drafter's likeliest tokens after the root and their log-probabilities, best
             first; empty where nothing was drafted.
         target_top, target_top_log_p: the target's at the root row.
+        single_passes: one-token passes of the target that the tie gate asked for: the deferred token's, and with
+            `exact_ties` those of all rows since the last one.
     """
 
     lane: str
@@ -75,6 +73,7 @@ class Round:
     draft_top_log_q: tuple[float, ...] = ()
     target_top: tuple[int, ...] = ()
     target_top_log_p: tuple[float, ...] = ()
+    single_passes: int = 0
 
     @property
     def total_ms(self) -> float:
@@ -222,7 +221,7 @@ def summarize(rounds: Iterable[Round]) -> Summary:
     return Summary(
         tokens=1 + decoded,
         rounds=len(rounds),
-        target_passes=len(rounds) + sum(r.deferred for r in rounds),
+        target_passes=sum(1 + max(r.single_passes, r.deferred) for r in rounds),
         draft_passes=sum(r.draft_passes for r in rounds),
         tau=decoded / len(rounds) if rounds else None,
         ms=ms,
@@ -269,108 +268,6 @@ def line(record: Header | Round | LaneEnd, pieces: Mapping[int, bytes] | None = 
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-_hints = cache(get_type_hints)
-
-
-def _build(cls: type, data: Mapping[str, Any], where: str) -> Any:
-    """The record of a JSON object; its fields' annotations say what is taken."""
-    hints = _hints(cls)
-    missing = [f.name for f in fields(cls) if f.name not in data and f.default is MISSING]
-    if missing:
-        raise TraceError(f"{where} lacks {missing[0]!r}; record the run again.")
-    return cls(**{n: _value(hints[n], data[n], f"{where}: {n!r}") for n in hints if n in data})
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """A JSON value as its annotation wants it: lists become tuples, objects become records.
-
-    Raises:
-        TraceError: a value of another type, or a whole number that JavaScript cannot hold.
-    """
-    kind, args = get_origin(hint) or hint, get_args(hint)
-    if kind is UnionType:  # X | None
-        return None if value is None else _value(args[0], value, where)
-    if kind is tuple and isinstance(value, list):
-        return tuple(_value(args[0], v, where) for v in value)
-    if kind is Mapping and isinstance(value, dict):
-        return {k: _value(args[1], v, where) for k, v in value.items()}
-    if is_dataclass(kind) and isinstance(value, dict):
-        return _build(kind, value, where)
-    if type(value) is str and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise TraceError(f"{where} holds half of a surrogate pair; the file is damaged.") from None
-    number = type(value) is int and abs(value) <= 2**53
-    if kind is Any or (number if kind is int else type(value) is kind or (kind is float and number)):
-        return value
-    raise TraceError(f"{where} has a value of the wrong kind; the file is damaged.")
-
-
-def _check(rnd: Round, where: str) -> None:
-    n = len(rnd.tokens)
-    if any(len(getattr(rnd, a)) != n for a in ("parents", "depths", "log_q", "log_p")):
-        raise TraceError(f"{where} has tree arrays of different lengths; the file is damaged.")
-    if any(not -1 <= p < i for i, p in enumerate(rnd.parents)):
-        raise TraceError(f"{where} has a child before its parent; the file is damaged.")
-    if any(d != (1 if p < 0 else rnd.depths[p] + 1) for p, d in zip(rnd.parents, rnd.depths, strict=True)):
-        raise TraceError(f"{where} has depths that do not fit its parents; the file is damaged.")
-    if any(not 0 <= a < n for a in rnd.accepted):
-        raise TraceError(f"{where} accepts a node that is not in its tree; the file is damaged.")
-    if any(rnd.parents[a] != before for before, a in zip((-1, *rnd.accepted), rnd.accepted, strict=False)):
-        raise TraceError(f"{where} accepts nodes that are no path from the root; the file is damaged.")
-    if any(value > 1e-3 for value in (*rnd.log_q, *rnd.log_p)):
-        raise TraceError(f"{where} has a probability above one; the file is damaged.")
-    _times(rnd.ms.values(), where)
-    path = [rnd.tokens[a] for a in rnd.accepted]
-    if list(rnd.emitted) != path + ([] if rnd.bonus is None else [rnd.bonus]):
-        raise TraceError(f"{where} emits other tokens than it accepts; the file is damaged.")
-    if any(len(values) not in (0, len(rnd.emitted)) for values in (rnd.entropies, rnd.margins)):
-        raise TraceError(f"{where} has entropies or margins for other tokens than it emits; the file is damaged.")
-    tops = (rnd.draft_top, rnd.draft_top_log_q), (rnd.target_top, rnd.target_top_log_p)
-    if any(len(ids) != len(values) for ids, values in tops):
-        raise TraceError(f"{where} has likeliest tokens without probabilities; the file is damaged.")
-
-
-# What the player counts with, in the mappings whose values the annotations leave open.
-_OPEN = {
-    "prompt": {"tokens": int, "image": tuple[Mapping[str, Any], ...]},
-    "image": {"sha256": str, "width": int, "height": int, "tokens": int},
-    "settings": {"max_new_tokens": int, "budget": int, "temperature": float, "eos_ids": tuple[int, ...]},
-}
-MAX_LANES = 8
-
-
-def _check_open(kind: str, data: Mapping[str, Any], where: str) -> None:
-    for key, hint in _OPEN[kind].items():
-        if key in data:
-            _value(hint, data[key], f"{where}: {key!r} of {kind!r}")
-
-
-def _times(times: Iterable[float], where: str) -> None:
-    if any(not 0 <= ms < 1e12 for ms in times):
-        raise TraceError(f"{where} has a time that no clock shows; the file is damaged.")
-
-
-def _lanes(header: Header) -> list[str]:
-    """The ids of the lanes that a header names."""
-    if len(header.lanes) > MAX_LANES:
-        raise TraceError(f"The header names {len(header.lanes)} lanes and {MAX_LANES} can be shown; split the run.")
-    if any(key not in lane for lane in header.lanes for key in ("id", "name", "drafter")):
-        raise TraceError("The header describes a lane without id, name or drafter; record the run again.")
-    ids = [lane["id"] for lane in header.lanes]
-    if not ids or len(set(ids)) < len(ids):
-        raise TraceError("The header must name lanes, each once; the file is damaged.")
-    return ids
-
-
 def read(text: str) -> Trace:
     """Parse and check the NDJSON of a run, also one that was torn off in the middle of a line.
 
@@ -387,7 +284,7 @@ def read(text: str) -> Trace:
         if not raw:
             continue
         try:
-            data = json.loads(raw, parse_float=_finite, parse_constant=_finite)
+            data = json.loads(raw, parse_float=finite, parse_constant=finite)
             kind = data.get("kind")
         except (ValueError, AttributeError, RecursionError):
             if number == len(lines):  # no newline behind it: torn off
@@ -404,23 +301,18 @@ def read(text: str) -> Trace:
         if kind == "header":
             if data.get("schema") != SCHEMA:
                 raise TraceError(f"The trace has schema {data.get('schema')!r}; this version reads schema {SCHEMA}.")
-            header = _build(Header, data, where)
-            _check_open("prompt", header.prompt, where)
-            _check_open("settings", header.settings, where)
-            for image in header.prompt.get("image", ()):
-                _check_open("image", image, where)
-            _times([header.prefill_ms], where)
-            rounds = {lane: [] for lane in _lanes(header)}
+            header = build(Header, data, where)
+            check_header(header, where)
+            rounds = {lane["id"]: [] for lane in header.lanes}
             continue
-        record = _build(_KINDS[kind], data, where)
+        record = build(_KINDS[kind], data, where)
         if record.lane not in rounds:
             raise TraceError(f"{where} belongs to the lane {record.lane!r}, which the header does not name.")
         if kind == "round":
-            _check(record, where)
+            check_round(record, where)
             rounds[record.lane].append(record)
         else:
-            if record.law and (any(len(row) != 3 for row in record.law.band) or not 0 < record.law.horizon <= 4096):
-                raise TraceError(f"{where} has a law with a horizon or a band that none can have; the file is damaged.")
+            check_end(record, where)
             ends[record.lane] = record
     if header is None:
         raise TraceError("The trace is empty; choose a file saved by this app.")

@@ -43,19 +43,33 @@ def test_each_row_of_the_answer_is_compared_with_itself(budget, cap):
     rows = list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), cap), budget))
     assert len(rows) == cap - 1
     found = calibrate.figures(rows)
-    assert found["threshold"] == found["largest_packed_difference"] == found["largest_drift"] == found["flipped"] == 0
+    moved = ("threshold", "largest_move", "largest_packed_difference", "largest_drift", "flipped")
+    assert not any(found[name] for name in moved)
     assert max(target.passes) == budget + 1
 
 
-def test_the_threshold_covers_two_logits_that_move_against_each_other():
+def test_the_threshold_is_twice_what_two_logits_move_against_each_other():
     target = Rounding(0.3)
     rows = list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), 80), 8))
     found = calibrate.figures(rows)
-    assert found["threshold"] == pytest.approx(0.6, abs=1e-5)
+    assert found["largest_packed_difference"] == pytest.approx(0.3, abs=1e-5)
+    assert found["largest_move"] == pytest.approx(0.6, abs=1e-5)
+    assert found["threshold"] == pytest.approx(1.2, abs=1e-5)
     assert found["flipped"] > 0
     assert 0.3 < found["largest_flipped_margin"] < 0.6
+    assert found["flipped"] <= found["contended"] < found["rows"]
     assert found["largest_drift"] == 0
     assert 0 < found["share_below_threshold"] < 1
+
+
+def test_only_moves_that_could_turn_a_lead_around_count():
+    def row(margin, move):
+        return calibrate.Row(margin, packed=move, move=move, flipped=False, drift=0.0)
+
+    found = calibrate.figures([row(0.05, 0.06), row(0.2, 0.1), row(3.0, 0.3), row(0.31, 0.25)])
+    assert found["threshold"] == pytest.approx(0.2) and found["contended"] == 2
+    assert calibrate.figures([row(3.0, 0.3), row(4.0, 0.1)])["threshold"] == pytest.approx(0.6), "none is contended"
+    assert calibrate.figures([row(0.0, 0.0), row(4.0, 0.1)])["threshold"] == pytest.approx(0.2), "none of them moved"
 
 
 def test_the_measured_threshold_makes_the_gate_restore_the_answer():
@@ -77,30 +91,32 @@ def test_an_answer_of_one_token_gives_no_row():
 
 
 @pytest.mark.parametrize("how", [{"dtype": "bfloat16"}, {"dtype": "bfloat16", "quantize": "4bit"}], ids=str)
-def test_the_shipped_family_in_low_precision_differs_at_near_ties_only(how):
-    """Lossless in fp32. Below it the gate leaves what the cache of packed passes does, and that at near-ties alone."""
+def test_the_shipped_family_in_low_precision_is_identical_with_exact_ties(how):
+    """And without them it may differ, at near-ties alone: deferred rows read what packed passes have left."""
     family = presets.load("mini", "cpu", **how)
     assert family.target.dtype == torch.bfloat16
     assert family.parts.quantize == how.get("quantize", "none")
     assert {p.dtype for p in family.block_head.parameters()} == {torch.bfloat16}
     assert family.tie_threshold > 0
-    settings = Settings(max_new_tokens=24, tie_threshold=family.tie_threshold)
-    stop, same, deferred, count = family.stop_rules(settings), 0, 0, 0
-    runs = [(kind, lane) for kind in ("signs", "documents") for lane in ("glance", "eagle3")]
-    for kind, lane in runs:
+    cheap = Settings(max_new_tokens=24, tie_threshold=family.tie_threshold)
+    exact = dataclasses.replace(cheap, exact_ties=True)
+    stop, deferred, count = family.stop_rules(cheap), 0, 0
+    for kind, lane in (("signs", "glance"), ("documents", "eagle3"), ("documents", "glance")):
         drawn = sample(kind, 1003, split="test")
         prefill = family.target.prefill(family.prompt(drawn.image, drawn.question))
-        plain = Decoding(family.target, prefill, Autoregressive(), settings, stop)
+        plain = Decoding(family.target, prefill, Autoregressive(), exact, stop)
         ordinary = list(plain)
-        run = Decoding(family.target, prefill, family.drafter(lane), settings, stop)
-        rounds = list(run)
-        deferred += sum(r.deferred for r in rounds)
-        count += len(rounds)
-        same += run.answer == plain.answer
-        first = next((i for i, (a, b) in enumerate(zip(plain.answer, run.answer, strict=False)) if a != b), None)
-        if first is not None:
-            assert margin_at(ordinary, first) < family.tie_threshold
-    assert same >= len(runs) / 2
+        assert not any(r.deferred for r in ordinary)
+        for settings in (cheap, exact):
+            run = Decoding(family.target, prefill, family.drafter(lane), settings, stop)
+            rounds = list(run)
+            deferred += sum(r.deferred for r in rounds)
+            count += len(rounds)
+            first = next((i for i, (a, b) in enumerate(zip(plain.answer, run.answer, strict=False)) if a != b), None)
+            if settings is exact:
+                assert first is None and len(run.answer) == len(plain.answer)
+            elif first is not None:
+                assert margin_at(ordinary, first) <= family.tie_threshold
     assert deferred < count
 
 
@@ -115,6 +131,8 @@ def test_the_command_prints_and_keeps_its_figures(tmp_path, monkeypatch):
     kept = json.loads(file.read_text())
     assert kept["figures"]["flipped"] == 0
     assert 0 < kept["figures"]["threshold"] < 1e-3
-    assert kept["figures"]["identical"] == kept["figures"]["runs"] == 10
+    assert kept["figures"]["identical_exact"] == kept["figures"]["identical_without"] == kept["figures"]["runs"] == 10
+    assert kept["figures"]["passes_per_token_exact"] >= kept["figures"]["passes_per_token_gate"] > 0
+    assert len(kept["runs"]) == 10 and len(kept["rows"]) == kept["figures"]["rows"]
     assert kept["provenance"]["dtype"] == "float32" and kept["provenance"]["quantize"] == "none"
     assert "threshold" in done.output

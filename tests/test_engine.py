@@ -195,6 +195,56 @@ def test_the_tie_gate_restores_identity_where_packed_rows_round_differently():
     assert summarize(rounds).target_passes == len(rounds) + deferred
 
 
+class Drifting(StubTarget):
+    """Packed passes leave keys that are not ordinary decoding's, and what reads these prefers the other near-tie, too."""
+
+    def verify(self, cache, root, tree, prompt):
+        """Mark the keys of packed rows, and swap the two best logits where packed or marked rows were at work."""
+        layer, past = cache.layers[0], cache.committed
+        drifted = len(tree) > 0 or bool((layer.keys[0, 0, :past, 0] % 1).any())
+        seen = super().verify(cache, root, tree, prompt)
+        if len(tree):
+            layer.keys[:, :, past : layer.length] += 0.25
+        for row in seen.logits if drifted else ():
+            (a, b), (i, j) = row.topk(2)
+            if a - b < 0.5:
+                row[i], row[j] = b.clone(), a.clone()
+        return seen
+
+
+class Fitful(Oracle):
+    """Drafts nothing every second round."""
+
+    def propose(self, budget):
+        return super().propose(budget if len(self.steps) % 2 else 0)
+
+
+@pytest.mark.parametrize("make", [Oracle, Fitful, lambda: Oracle(5, 0), Wrong])
+def test_exact_ties_are_ordinary_decodings_own_where_the_cache_of_packed_passes_has_drifted(make):
+    cheap = Settings(max_new_tokens=60, tie_threshold=0.5)
+    exact = dataclasses.replace(cheap, exact_ties=True)
+    drifted, rounds = run(make(), cheap, target=Drifting())
+    assert drifted.answer != greedy(PROMPT, 60), "the stub should differ with the cheap gate"
+    assert all(r.single_passes == r.deferred for r in rounds)
+    target = Drifting()
+    decoding, rounds = run(make(), exact, target=target)
+    assert decoding.answer == greedy(PROMPT, 60)
+    assert 0 < sum(r.deferred for r in rounds) < len(rounds)
+    assert summarize(rounds).target_passes == len(target.passes) > len(rounds) + sum(r.deferred for r in rounds)
+    found = [pair for r in rounds for pair in zip(r.entropies, r.margins, strict=True)]
+    assert found == [pytest.approx(pair, abs=1e-4) for pair in all_chosen(decoding)]
+
+
+def test_exact_ties_run_each_row_again_at_most_once_and_none_in_ordinary_decoding():
+    settings = Settings(max_new_tokens=60, tie_threshold=0.5, exact_ties=True)
+    _, rounds = run(Oracle(), settings, target=Drifting())
+    last = max(i for i, r in enumerate(rounds) if r.deferred)
+    assert sum(r.single_passes for r in rounds) == sum(len(r.emitted) for r in rounds[: last + 1])
+    target = Drifting()
+    _, rounds = run(Autoregressive(), settings, target=target)
+    assert len(target.passes) == len(rounds) and not any(r.deferred or r.single_passes for r in rounds)
+
+
 def test_two_interleaved_requests_do_not_touch_each_other():
     target = StubTarget()
     prefills = [target.prefill(PROMPT), target.prefill(PROMPT[::-1])]

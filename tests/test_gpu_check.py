@@ -37,7 +37,7 @@ def test_everything_runs_without_a_gpu(no_gpu, tmp_path, monkeypatch):
     assert [(g["dtype"], g["lane"]) for g in made["gate"]] == [
         (dtype, lane) for dtype in ("float32", "bfloat16") for lane in ("eagle3", "glance")
     ]
-    assert all(g["identical"] and g["threshold"] > 0 for g in made["gate"])
+    assert all(g["exact"]["identical"] and g["threshold"] > 0 for g in made["gate"])
     assert made["provenance"]["torch"] == torch.__version__ and made["shape"]["prompt"] == 24
 
 

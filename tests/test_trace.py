@@ -59,7 +59,7 @@ def test_acceptance_can_be_rechecked_from_the_trace_alone(text):
 
 
 NEW = ("entropies", "margins", "draft_top", "draft_top_log_q", "target_top", "target_top_log_p", "first_entropy",
-       "first_margin", "law")  # fmt: skip
+       "first_margin", "law", "single_passes")  # fmt: skip
 
 
 def test_a_trace_of_before_the_new_fields_still_reads(text):
@@ -129,6 +129,7 @@ CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, 
         (lambda t: change(t, "round", margin=float("nan")), "not a JSON object"),
         (lambda t: change(t, "round", margins=[1.0, 2.0, 3.0]), "other tokens than it emits"),
         (lambda t: change(t, "round", entropies=[1.0, 2.0, 3.0]), "other tokens than it emits"),
+        (lambda t: change(t, "round", single_passes=-1), "fewer than no passes"),
         (lambda t: change(t, "round", draft_top=[1], draft_top_log_q=[]), "without probabilities"),
         (lambda t: change(t, "round", target_top=[]), "without probabilities"),
         (lambda t: change(t, "end", law={**LAW, "band": [[0.1, 2.0]]}), "band"),

@@ -1,0 +1,49 @@
+"""What the commands share: their options, loading what these name, and keeping what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from .family import Family
+
+console = Console(highlight=False)
+
+Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
+With = Annotated[
+    list[str],
+    typer.Option(
+        "--with",
+        metavar="PART=VALUE",
+        help="Replace a part of the preset: target, block_head, eagle3_head (folder, hub id or none), dtype, quantize.",
+    ),
+]
+Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
+NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+def load(preset: str, parts: Sequence[str]) -> Family:
+    """The family that `--preset` and `--with` name; raises as `presets.parse` and `presets.load`."""
+    from . import presets
+
+    return presets.load(preset, **presets.parse(parts))
+
+
+def keep(
+    file: Path | None, figures: Mapping[str, float | None], rows: Sequence[Any], provenance: Any, **more: Any
+) -> None:
+    """Write a measurement: a flat mapping of figures, the rows behind them, `more` beside them, and where it was made.
+
+    Args:
+        file: None writes nothing.
+    """
+    if file:
+        result = {"figures": figures, "rows": rows, **more, "provenance": provenance}
+        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
