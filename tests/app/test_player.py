@@ -353,7 +353,9 @@ HOVER = """async () => {
   const P = document.querySelector('main').player, nodes = [], first = async (plot, curveNumber, kind) => {
     for (const old of plot.querySelectorAll('.hovertext')) old.remove();
     Plotly.Fx.hover(plot, [{ curveNumber, pointNumber: 0 }]);
-    while (!plot.querySelector('.hovertext')) await new Promise(requestAnimationFrame); // Plotly may put it off
+    for (let i = 0; i < 600 && !plot.querySelector('.hovertext'); i++) { // Plotly may put it off
+      await new Promise(requestAnimationFrame);
+    }
     const text = plot.querySelector('.hovertext ' + kind);
     return (text.querySelector('.line') || text).textContent.replace(/[\u2068\u2069]/g, '');
   };
