@@ -69,6 +69,7 @@
       this.player = player;
       this.said = G.el("p", { class: "gl-said", role: "status" });
       this.address = G.el("input", { type: "text", readonly: true, "aria-label": "Link to this moment", hidden: true });
+      this.link = this.button("Link", () => this.showLink());
       const row = (words, ...buttons) => G.el("li", {}, G.el("div", {}, ...buttons), G.el("p", {}, words));
       const rows = [
         row("Everything that was recorded, one JSON a line. It opens here again, and in Python.",
@@ -77,7 +78,7 @@
           this.button("Rounds (CSV)", () => this.save("-rounds.csv", "text/csv", G.roundsCsv(player.run)))),
         row("The tree of the round on show.",
           this.button("Tree (PNG)", () => this.saveTree("png")), this.button("Tree (SVG)", () => this.saveTree("svg"))),
-        row("Opens this page at the same lane, round and time.", this.button("Link", () => this.showLink())),
+        row("Opens this page at the same lane, round and time.", this.link),
       ];
       if (player.options.file) {
         rows.splice(2, 0, row("One file of 1.4 MB that plays in any browser, also offline. The picture is not in it.",
@@ -141,12 +142,12 @@
     }
 
     begin() {
-      this.address.hidden = true;
+      this.select();
       this.said.textContent = "";
     }
 
     update() {}
-    select() { this.address.hidden = true; }
+    select() { G.hide(this.address, true, this.link); }
     redraw() {}
   };
 })(window.Glance = window.Glance || {});

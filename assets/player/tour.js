@@ -197,6 +197,7 @@
       if (place) place.section.open = true;
       element.classList.add("gl-pointed");
       const wide = window.innerWidth > 768; // on a phone the card covers what lies below
+      this.card.classList.toggle("gl-tour-right", name === "ask"); // what it points to lies on the left
       const whole = wide && element.closest(".gl-microscope") || element;
       this.scrolling = setTimeout(() => whole.scrollIntoView({ block: "start", behavior: calm.matches ? "auto" : "smooth" }), place ? OPENED_MS : 0);
     }

@@ -78,8 +78,11 @@ def test_the_replay_plays_from_a_file_without_a_network(visit, tmp_path):
     page.click(".gl-take button:text-is('Link')")
     link = page.locator("[data-panel=take] input")
     link.wait_for()
+    address = link.input_value()
+    page.evaluate("document.querySelector('.gl-root').player.goTo(1, 4)")
+    page.wait_for_function("() => document.activeElement.textContent === 'Link'")
     again = visit.blank(offline=True)
-    again.goto(link.input_value())
+    again.goto(address)
     again.wait_for_selector(".gl-root[data-ready][data-chosen=eagle3][data-round='3'][data-playing='']")
 
 

@@ -70,5 +70,10 @@ def test_the_page_fetches_the_tour_when_it_is_opened(stub_server, visit):
     assert data(page, "chosen") == "glance"
     longest = player(page, "Math.max(...P.lane.rounds.map((r) => r.accepted.length))")
     assert player(page, f"P.lane.rounds[{data(page, 'round')}].accepted.length") == longest
+    for _ in range(7):
+        page.keyboard.press("PageDown")
+    page.wait_for_selector(".gl-tour[data-step='8'] .gl-tour-text :text('press Run')")
+    run, card = page.locator("#go").bounding_box(), page.locator(".gl-tour").bounding_box()
+    assert run["x"] + run["width"] < card["x"], "the card lies over what its step speaks of"
     page.keyboard.press("Escape")
     assert page.locator(".gl-tour").count() == 0
