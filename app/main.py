@@ -7,12 +7,14 @@ from contextlib import closing
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from app import engine_panel, run, zero
+from app.early import Early
 from app.look import MAX_TRACE, answer, where
 from app.models import Models
 from app.replay import TOUR, picker, replay, status
-from app.theme import HEAD, THEME
+from app.theme import THEME
 from app.turns import WAITING
 from glance.errors import BadInput
 from glance.examples import FOLDER as EXAMPLES
@@ -328,6 +330,6 @@ def launch(**arguments: Any) -> None:
     """Serve the page and load the model meanwhile. Address, port and root path come from the GRADIO_* variables."""
     models.start()
     demo.launch(
-        theme=THEME, head=HEAD, max_file_size="20mb", ssr_mode=False, run_history=False,
-        footer_links=["api", "settings"], **arguments,
+        theme=THEME, max_file_size="20mb", ssr_mode=False, run_history=False, footer_links=["api", "settings"],
+        app_kwargs={"middleware": [Middleware(Early)]}, **arguments,
     )  # fmt: skip

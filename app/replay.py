@@ -1,10 +1,11 @@
-"""The player as a component of Gradio, and the files that it is made of."""
+"""The player as a component of Gradio, and the files that it is made of. `assets/player/page.js` is its other half."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,59 +17,9 @@ STYLE = PLAYER / "viewer.css"
 TOUR = PLAYER.parent / "tour" / "en"  # a file a step; the texts of another language lie in a folder beside it
 PLOTLY, *SCRIPTS = scripts()
 
-# The address starts at the page's own root, so that the app also works under a sub-path and behind a proxy. The tag
-# of the contents keeps a browser from mixing files of two versions: Gradio serves them without cache headers.
-# `answer` is what the server says to the last `look`; it repeats the ticket, since equal values would not be noticed.
-# Where none can come, the asker is told: Gradio keeps silent about a connection that is gone.
-_ON_LOAD = """
-const host = element.querySelector('.gl-root');
-const base = (window.gradio_config && window.gradio_config.root) || '';
-const file = (name) => base + '/gradio_api/file=' + props.folder + '/' + name + '?v=' + props.version;
-window.glanceScripts = window.glanceScripts || {};
-const load = (name) => window.glanceScripts[name] = window.glanceScripts[name] || new Promise((done, failed) => {
-  const script = document.createElement('script');
-  script.src = file(name);
-  script.async = false; // fetched all at once, run in order
-  script.onload = done;
-  script.onerror = () => failed(new Error('a part of it did not arrive'));
-  document.head.append(script);
-});
-let tickets = 0, answered = () => {};
-const BEAT_MS = 5000, PATIENCE_MS = 180000; // a busy server finishes the runs that came before
-watch('answer', () => { const found = JSON.parse(props.answer); if (found.ticket === tickets) answered(found); });
-const options = {
-  examples: JSON.parse(props.examples),
-  file,
-  ask: (what) => new Promise((done, failed) => {
-    const beat = setInterval(() => fetch(base + '/gradio_api/queue/status').catch(end(failed)), BEAT_MS);
-    const patience = setTimeout(end(failed), PATIENCE_MS);
-    function end(how) { return (found) => { clearInterval(beat); clearTimeout(patience); how(found); }; }
-    answered = end(done);
-    options.unanswered = end(failed);
-    trigger('look', { ...what, ticket: ++tickets });
-  }),
-  tour: props.tour.split(' ').filter(Boolean).map(
-    (name) => base + '/gradio_api/file=' + props.tourfolder + '/' + name + '?v=' + props.version),
-  open: (name) => {
-    const button = document.querySelector('.gl-picker [data-name="' + CSS.escape(name) + '"]');
-    if (button) button.click();
-    return !!button;
-  },
-  picture: () => { const image = document.querySelector('#seen img'); return image && image.src; },
-};
-(async () => {
-  try {
-    await Promise.all(props.scripts.split(' ').map(load));
-    const player = window.Glance.mount(host, options);
-    host.player = player;
-    const update = () => { player.feed(props.value); window.Glance.followLink(player); };
-    watch('value', update);
-    update();
-  } catch (error) {
-    host.textContent = 'The player could not be loaded (' + error.message + '); reload the page.';
-  }
-})();
-"""
+PAGE_SCRIPTS = (*SCRIPTS, PLAYER / "page.js")
+
+_ON_LOAD = "window.Glance.moveIn(element, props, watch, (question) => trigger('look', question));"
 
 _STATUS_ON_LOAD = """
 const line = element.querySelector('.gl-status');
@@ -81,9 +32,14 @@ update();
 def version() -> str:
     """A tag of the contents of the player and its tour."""
     digest = hashlib.sha256()
-    for path in (PLOTLY, *SCRIPTS, STYLE, TEMPLATE, *sorted(TOUR.glob("*.md"))):
+    for path in (PLOTLY, *PAGE_SCRIPTS, STYLE, TEMPLATE, *sorted(TOUR.glob("*.md"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def address(path: Path) -> str:
+    """Where the page finds a file of the player, as Gradio's own page names its parts."""
+    return f"./gradio_api/file={path}?v={version()}"
 
 
 def replay(value: str | None = None, examples: Sequence[Example] = (), **arguments: Any) -> gr.HTML:
@@ -99,7 +55,6 @@ def replay(value: str | None = None, examples: Sequence[Example] = (), **argumen
         html_template='<div class="gl-root"><p>Loading the player…</p></div>',
         js_on_load=_ON_LOAD,
         apply_default_css=False,
-        scripts=" ".join(path.name for path in (PLOTLY, *SCRIPTS)),
         folder=str(PLAYER),
         version=version(),
         tour=" ".join(path.name for path in sorted(TOUR.glob("*.md"))),

@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from app.replay import STYLE
+from app.replay import STYLE as VIEWER
 
 THEME = gr.themes.Default(
     primary_hue="blue",
@@ -23,6 +23,14 @@ THEME = gr.themes.Default(
 )
 
 _PAGE = """
+html { overflow-y: scroll; }
+/* The player before Gradio has built the page: where it will stand then. */
+#early { position: absolute; z-index: 1001; inset: 0 0 auto; min-height: 100vh; box-sizing: border-box;
+  padding: 144px max(32px, 100% - 1528px) 40px calc(48px + max(270px, (min(100%, 1560px) - 80px) / 5));
+  background: var(--bg); font-family: system-ui, sans-serif; }
+#early > b { position: absolute; left: 32px; top: 16px; font: 600 26px/34px system-ui, sans-serif; }
+#early > span { position: absolute; left: 32px; top: 72px; font-size: 15px; }
+.dark #early { background: var(--bg-dark); }
 .gradio-container { max-width: 1560px !important; }
 #head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
@@ -44,6 +52,8 @@ _PAGE = """
   background: #fff; flex: none; margin: 0; }
 #examples span { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 @media (max-width: 768px) {
+  #early { padding: 217px 16px 40px; }
+  #early > b { left: 16px; }
   .gradio-container > .main, .gradio-container main { padding-left: 8px !important; padding-right: 8px !important; }
   #ask-link { display: inline; }
   #ask { order: 2; }
@@ -63,5 +73,5 @@ body.gl-large #examples button { font-size: 17px; flex-basis: 200px; max-width: 
 body.gl-large #examples img { width: 74px; height: 58px; }
 """
 
-# In a style element of the head: Gradio rewrites what it gets as `css`, and loses container queries on the way.
-HEAD = f"<style>{STYLE.read_text(encoding='utf-8')}{_PAGE}</style>"
+# In a style element of the page: Gradio rewrites what it gets as `css`, and loses container queries on the way.
+STYLE = VIEWER.read_text(encoding="utf-8") + _PAGE

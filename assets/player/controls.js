@@ -52,6 +52,7 @@
       slow: button("slow", "Play this round in slow motion", "S", "Slow motion"),
       stages: G.el("div", { class: "gl-stages" }),
       tree: G.el("div", { class: "gl-tree", role: "img", tabindex: 0, "aria-label": "Candidate tree" }),
+      canvas: G.el("canvas", { class: "gl-canvas" }),
       plot: G.el("div", { class: "gl-plot" }),
       say: G.el("p", { class: "gl-say", role: "status", "aria-live": "polite" }, "Waiting for a run…"),
       why: G.el("p", { class: "gl-why" }),
@@ -62,7 +63,7 @@
     parts.live.classList.add("gl-live");
     parts.live.hidden = true;
     parts.play.classList.add("gl-play");
-    parts.tree.append(parts.plot);
+    parts.tree.append(G.el("div", { class: "gl-paper" }, parts.canvas, parts.plot));
     parts.table = G.el("details", { class: "gl-table" }, G.el("summary", {}, "Candidates of this round as a table"), parts.tableBody);
     const legend = G.el("ul", { class: "gl-legend", "aria-label": "Legend" },
       ...LEGEND.map(([kind, words]) => G.el("li", {}, G.el("i", { class: "gl-key gl-key-" + kind }), words)));
@@ -109,7 +110,6 @@
     });
     parts.scrub.addEventListener("input", () => { player.pause(); player.seek(+parts.scrub.value); });
     parts.speed.addEventListener("change", () => { player.speed = +parts.speed.value; });
-    parts.table.addEventListener("toggle", () => { player.treeKey = ""; if (player.run) player.showRound(); });
     const keys = {
       ArrowRight: "next", ArrowLeft: "previous", Home: "first", End: "last", " ": "play", s: "slow", n: "rare", p: "rarer",
     };

@@ -66,8 +66,7 @@
     };
   };
 
-  /** Accepted length against root entropy: every round, each lane's law with its interval, and the paper's brackets.
-      The last trace frames the selected round. */
+  /** Accepted length against root entropy: every round, each lane's law with its interval, and the paper's brackets. */
   G.lawFigure = function (run, theme, width) {
     const lanes = G.drafting(run), rounds = lanes.flatMap((lane) => lane.rounds);
     const far = Math.max(1, ...rounds.map((r) => r.entropy)) * 1.06;
@@ -95,10 +94,6 @@
         hovertemplate: "after %{customdata[2]}<br>H = %{x:.3f} nats, accepted %{y}<extra>" + name(lane) + "</extra>",
       });
     }
-    data.push({
-      type: "scatter", mode: "markers", x: [], y: [], hoverinfo: "skip", cliponaxis: false,
-      marker: { symbol: "circle-open", size: 19 * theme.size, color: theme.fg, line: { width: 3, color: theme.fg } },
-    });
     return {
       data, layout: layout(theme, width, 290 * theme.size, {
         xaxis: { title: { text: "entropy at the root, H (nats)" }, range: [-0.025 * far, far] },

@@ -63,7 +63,7 @@
       const card = (title, key, label) => {
         this[key] = G.el("div", { class: "gl-figure", role: "img", "aria-label": label });
         this[key + "Words"] = G.el("ul", { class: "gl-facts" });
-        return G.el("section", { class: "gl-finding" }, G.el("h3", {}, title), this[key], this[key + "Words"]);
+        return G.el("section", { class: "gl-finding" }, G.el("h3", {}, title), G.el("div", { class: "gl-drawn" }, this[key]), this[key + "Words"]);
       };
       this.text = G.el("div", { class: "gl-shaded", dir: "auto", role: "group", "aria-label": "Tokens of the answer; arrow keys move, Enter shows the round" });
       this.read = G.el("p", { class: "gl-read", role: "status" });
@@ -85,6 +85,8 @@
       cards[2].append(G.el("ul", { class: "gl-legend" }, ...Object.entries(G.STAGE_NAMES).map(([stage, words]) =>
         G.el("li", { class: "gl-stage-" + stage }, G.el("i", { class: "gl-swatch" }), words))));
       const [acceptance, law, stages, tokens] = cards;
+      this.ring = G.el("div", { class: "gl-ring", hidden: true });
+      this.law.after(this.ring);
       this.host.replaceChildren(G.el("div", { class: "gl-findings" }, G.el("div", {}, acceptance, stages), law), tokens);
       this.plots = [this.acceptance, this.law, this.stages];
       this.text.onclick = (event) => this.goTo(event.target.closest("[data-i]"));
@@ -150,9 +152,11 @@
     /** Frame the chosen round among the points and in the text. */
     mark() {
       const { lane, k } = this.chosen || {}, round = lane && this.player.run.lanes[lane.order] === lane && lane.rounds[k];
-      const plot = this.law, on = round && round.draft_passes > 0;
-      if (plot.data) {
-        Plotly.restyle(plot, { x: [on ? [round.entropy] : []], y: [on ? [round.accepted.length] : []] }, [plot.data.length - 1]);
+      const { _fullLayout: drawn } = this.law;
+      this.ring.hidden = !drawn || !round || !round.draft_passes;
+      if (!this.ring.hidden) { // an element of its own, as the playhead: a new trace would draw the whole figure
+        const x = drawn.xaxis._offset + drawn.xaxis.d2p(round.entropy), y = drawn.yaxis._offset + drawn.yaxis.d2p(round.accepted.length);
+        this.ring.style.transform = "translate(" + x + "px, " + y + "px)";
       }
       for (const token of this.text.children) token.classList.toggle("gl-selected", !!round && +token.dataset.k === k);
     }

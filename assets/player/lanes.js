@@ -105,15 +105,17 @@
 
     /** Show every lane as it stood at time t. `follow` keeps the newest line in sight. */
     update(t, follow) {
-      for (const card of this.cards) this.updateCard(card, card.lane.finished(t), follow);
+      const written = this.cards.filter((card) => this.updateCard(card, card.lane.finished(t)));
+      if (follow) for (const { text } of written) text.scrollTop = text.scrollHeight; // after all writing: it needs a layout
     }
 
-    updateCard(card, k, follow) {
+    /** Returns whether something changed. */
+    updateCard(card, k) {
       const { lane } = card;
       const key = [k, lane.rounds.length, !!lane.closing, lane.order ? this.run.reference.rounds.length : 0, !!this.run.reference.closing].join();
-      if (key === card.key) return;
+      if (key === card.key) return false;
       card.key = key;
-      this.setText(card, k, follow);
+      this.setText(card, k);
       const stats = lane.stats(k), all = lane.rounds.length;
       card.values.tokens.textContent = stats.tokens;
       card.values.target.textContent = stats.target;
@@ -132,16 +134,16 @@
       card.badge.title = lane.closing ? G.inert(lane.closing.identity.sentence) : "";
       card.element.dataset.verdict = lane.closing ? lane.closing.identity.verdict : "open";
       this.setFoot(card, k === all && !!lane.closing, stats);
+      return true;
     }
 
-    setText(card, k, follow) {
+    setText(card, k) {
       const { text, lane } = card;
       while (card.shown > k) { text.lastChild.remove(); card.shown--; }
       for (; card.shown < k; card.shown++) {
         text.append(G.el("span", { class: "gl-round", "data-r": card.shown },
           ...lane.rounds[card.shown].pieces.filter((p) => p.special || p.text).map((p) => this.token(p))));
       }
-      if (follow) text.scrollTop = text.scrollHeight;
     }
 
     /** How much sooner this lane's answer is complete than the reference's when every prefill counts. */
@@ -166,21 +168,23 @@
     }
 
     /** Outline the selected round in its lane's text. */
-    select(order, round, reveal) {
+    select(order, round) {
       for (const card of this.cards) {
         const span = card.lane.order === order ? card.text.querySelector('[data-r="' + round + '"]') : null;
         card.element.classList.toggle("gl-chosen", card.lane.order === order);
-        if (span !== card.selected) {
-          if (card.selected) card.selected.classList.remove("gl-selected");
-          if (span) span.classList.add("gl-selected");
-          card.selected = span;
-        }
-        if (span && reveal) {
-          const top = span.offsetTop - card.text.offsetTop;
-          if (top < card.text.scrollTop || top + 24 > card.text.scrollTop + card.text.clientHeight) {
-            card.text.scrollTop = top - card.text.clientHeight / 2;
-          }
-        }
+        if (span === card.selected) continue;
+        if (card.selected) card.selected.classList.remove("gl-selected");
+        if (span) span.classList.add("gl-selected");
+        card.selected = span;
+      }
+    }
+
+    /** Scroll the outlined round into sight; last in a step, since it needs a layout. */
+    reveal() {
+      for (const { text, selected } of this.cards) {
+        if (!selected) continue;
+        const top = selected.offsetTop - text.offsetTop;
+        if (top < text.scrollTop || top + 24 > text.scrollTop + text.clientHeight) text.scrollTop = top - text.clientHeight / 2;
       }
     }
   };

@@ -9,6 +9,9 @@
   const THUMB = 20; // width of the range's thumb, as in the style sheet
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
+  /** After the next frame is on screen. */
+  const soon = (does) => requestAnimationFrame(() => setTimeout(does));
+
   class Player {
     constructor(root, options) {
       this.root = root;
@@ -21,21 +24,28 @@
       this.follow = false;
       this.slow = null;
       this.parts = G.buildShell(root, SPEEDS);
+      this.microscope = new G.Microscope(this);
       this.timeline = new G.Timeline(this.parts.timeWrap, (t, row, clicked) => this.pick(t, row, clicked));
       G.bindControls(this);
       this.sections = new G.Panels(this, this.parts.sections);
       this.panels = this.sections.list;
       this.lines = 0;
       this.tour = new G.Tour(this);
-      this.resize = new ResizeObserver(() => {
+      this.width = root.clientWidth;
+      new ResizeObserver(() => {
         if (root.clientWidth === this.width) return; // a text of another height changes no figure
         this.width = root.clientWidth;
         this.redraw();
+      }).observe(root);
+      const classes = () => document.body.className + " " + document.documentElement.className;
+      let worn = classes();
+      const themes = new MutationObserver(() => {
+        if (classes() === worn) return; // set once more to what it was
+        worn = classes();
+        this.redraw();
       });
-      this.resize.observe(root);
-      this.themes = new MutationObserver(() => this.redraw());
       for (const element of [document.body, document.documentElement]) {
-        this.themes.observe(element, { attributes: true, attributeFilter: ["class"] });
+        themes.observe(element, { attributes: true, attributeFilter: ["class"] });
       }
     }
 
@@ -60,22 +70,23 @@
       this.lines = (news.fresh ? 0 : this.lines) + news.added;
       this.root.dataset.lines = this.lines;
       if (done) this.root.dataset.done = "1"; else delete this.root.dataset.done;
-      this.parts.live.hidden = done;
+      G.hide(this.parts.live, done, this.parts.play);
       this.parts.scrub.max = this.run.total;
-      const now = performance.now();
-      if (done || !this.timeline.run || now - (this.drawnTime || 0) > 700) {
-        this.drawnTime = now;
-        this.drawTimeline();
-      }
-      if (done && news.fresh) {
-        this.seek(this.run.total);
-        if (!calm.matches) this.play(true);
+      if (news.fresh && done && !calm.matches) {
+        this.seek(0);
+        this.play(true);
+        soon(() => this.drawTimeline()); // the lanes move first
       } else {
+        const now = performance.now();
+        if (done || !this.timeline.run || now - (this.drawnTime || 0) > 700) {
+          this.drawnTime = now;
+          this.drawTimeline();
+        }
         this.seek(this.follow ? this.run.total : this.t);
       }
       if (done) this.follow = false;
       this.sections.update();
-      if (news.fresh) this.tour.arrived(false);
+      if (news.fresh) this.tour.arrived();
     }
 
     begin() {
@@ -83,13 +94,13 @@
       this.pause();
       this.follow = true;
       this.t = 0;
-      this.treeKey = "";
+      this.microscope.forget();
       delete this.root.dataset.ready;
       delete this.root.dataset.idle;
       this.root.dataset.run = run.header.run;
       const wanted = run.lanes.findIndex((lane) => lane.id === "glance");
       this.focus = wanted < 0 ? run.lanes.length - 1 : wanted;
-      this.timeline.run = null;
+      this.timeline.clear(run, this.theme);
       this.lanes = new G.Lanes(this.parts.lanes, run, (order, round) => this.goTo(order, round));
       G.buildTabs(this);
       this.parts.about.replaceChildren(G.el("bdi", { class: "gl-question" }, G.inert(run.header.question)), G.el("span", {}, G.about(run)));
@@ -99,7 +110,7 @@
     redraw() {
       if (!this.run || !this.root.clientWidth) return;
       this.palette = null;
-      this.treeKey = "";
+      this.microscope.forget();
       this.drawTimeline();
       this.seek(this.t);
       this.sections.redraw();
@@ -151,54 +162,17 @@
     }
 
     showRound() {
-      const { run, lane, parts, root } = this, { k, phase, progress } = this.moment();
-      const round = lane.rounds[k];
+      const { lane, root } = this, { k, phase, progress } = this.moment();
       root.dataset.chosen = lane.id;
-      root.dataset.round = round ? k : "";
+      root.dataset.round = lane.rounds[k] ? k : "";
       root.dataset.phase = phase;
       root.dataset.t = this.t.toFixed(3);
-      this.lanes.select(this.focus, k, !this.playing && !this.follow);
+      this.lanes.select(this.focus, k);
       this.timeline.select(lane, k);
-      if (!this.playing && !this.follow) this.sections.select();
-      G.updateStages(parts.stages, round, phase, progress);
-      const words = G.describe(run, lane, k, phase, progress);
-      const key = [lane.id, k, phase, phase === "draft" || phase === "build" ? Math.round(progress * 16) : 0,
-        lane.rounds.length, lane.maxDepth, !!lane.closing].join();
-      if (key === this.treeKey) return;
-      const now = performance.now();
-      if (this.follow && !run.done && now - (this.drawnTree || 0) < 400) return;
-      this.drawnTree = now;
-      this.treeKey = key;
-      parts.say.setAttribute("aria-live", this.playing || !run.done ? "off" : "polite");
-      G.sayInto(parts.say, words);
-      parts.scrub.setAttribute("aria-valuetext",
-        (round ? "Round " + (k + 1) + " of " + lane.rounds.length + ", " : "") + parts.clock.textContent);
-      parts.position.textContent = round ? "Round " + (k + 1) + " of " + lane.rounds.length : "No round";
-      parts.slow.disabled = !round;
-      parts.rare.disabled = G.nextSurprise(run, lane, k, 1) === undefined;
-      parts.rarer.disabled = G.nextSurprise(run, lane, k, -1) === undefined;
-      G.sayInto(parts.why, phase === "done" ? G.why(run, lane, round) : []);
-      const tops = round && G.tops(run, round);
-      parts.tops.hidden = !tops;
-      parts.tops.replaceChildren(...(tops ? [tops] : []));
-      parts.tree.setAttribute("aria-label", "Candidate tree. " + G.plain(words));
-      if (round && parts.table.open) parts.tableBody.replaceChildren(G.candidates(run, round));
-      this.drawTree(round, phase, progress);
-    }
-
-    drawTree(round, phase, progress) {
-      const { run, lane, parts, root } = this, width = parts.tree.clientWidth;
-      if (!width) return;
-      if (!round) {
-        Plotly.purge(parts.plot);
-      } else {
-        const least = this.playing ? this.height : 0; // what lies below the tree stays in its place while it plays
-        const figure = G.treeFigure(run, lane, round, { width: width - 2, phase, progress, theme: this.theme, size: this.theme.size, least });
-        this.height = figure.height;
-        parts.plot.style.width = figure.width + "px";
-        Plotly.react(parts.plot, figure.data, figure.layout, { displayModeBar: false, responsive: false });
-      }
-      root.dataset.ready = "1";
+      this.microscope.show(k, phase, progress);
+      if (this.playing || this.follow) return;
+      this.sections.select();
+      this.lanes.reveal();
     }
 
     choose(order) {
@@ -281,7 +255,7 @@
       this.slow = null;
       cancelAnimationFrame(this.frame);
       G.markPlaying(this);
-      this.treeKey = "";
+      this.microscope.forget();
       if (this.run) this.seek(this.t);
     }
 
@@ -306,21 +280,12 @@
       }
       return slow.end;
     }
-
-    destroy() {
-      this.pause();
-      this.resize.disconnect();
-      this.themes.disconnect();
-      this.sections.destroy();
-      this.tour.close();
-      Plotly.purge(this.parts.plot);
-      Plotly.purge(this.timeline.plot);
-    }
   }
 
   /** Make an element the player; returns it with feed(text), seek(ms), choose(lane), goTo(lane, round),
-      step(±1), play(on), destroy(). What the page around it can do stands in the options, all of them optional:
+      step(±1), play(on). What the page around it can do stands in the options, all of them optional:
       examples {run id: name} that a link can bring back, file(name) -> address of a file of the player,
-      ask({lane, round}) -> promise of where the target looked, picture() -> address of the picture on show. */
+      ask({lane, round}) -> promise of where the target looked, rejected where no answer can come,
+      picture() -> address of the picture on show. */
   G.mount = (root, options = {}) => new Player(root, options);
 })(window.Glance = window.Glance || {});

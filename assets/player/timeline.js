@@ -4,6 +4,7 @@
 
   const ROW = 34, TOP = 6, BOTTOM = 24;
 
+  const height = (run, theme) => TOP + (BOTTOM + ROW * run.lanes.length) * theme.size;
   const STILL = 4; // pixels that a click may move
 
   /** @param onSeek(ms, laneIndex, clicked) called while dragging, and with `clicked` at the end of a mere click. */
@@ -50,12 +51,18 @@
       return { left: l, top: t, width: w, height: h };
     }
 
+    /** Room for the rows of a run that is not drawn yet, so that what lies below stays in its place. */
+    clear(run, theme) {
+      this.run = null;
+      this.plot.style.minHeight = height(run, theme) + "px";
+    }
+
     draw(run, theme) {
       const width = this.plot.clientWidth;
       if (!width) return null;
       this.run = run;
       this.span = run.total;
-      const row = ROW * theme.size, below = BOTTOM * theme.size, rows = run.lanes.length;
+      const below = BOTTOM * theme.size, rows = run.lanes.length;
       const narrow = width < 560, left = narrow ? 12 : 112 * theme.size;
       const scale = (width - left - 12) / run.total;
       const data = [];
@@ -87,7 +94,7 @@
         });
       }
       return Plotly.react(this.plot, data, {
-        width, height: TOP + below + rows * row, margin: { l: left, r: 12, t: TOP, b: below },
+        width, height: height(run, theme), margin: { l: left, r: 12, t: TOP, b: below },
         barmode: "overlay", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false,
         font: { family: "system-ui, sans-serif", color: theme.fg, size: 12 * theme.size }, hovermode: "closest",
         hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: "system-ui, sans-serif", color: theme.fg, size: 12.5 * theme.size }, align: "left" },

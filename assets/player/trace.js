@@ -97,6 +97,7 @@
     constructor(header) {
       this.header = header;
       this.pieces = new Map();
+      this.labels = new Map();
       this.ends = new Set(header.settings.eos_ids || []);
       this.take(header);
       this.lanes = header.lanes.map((info, i) => new Lane(info, i));
@@ -126,7 +127,9 @@
 
     /** A short label of one token by itself. */
     label(id, length) {
-      return this.ends.has(id) ? "end" : G.label(G.tokenText(this.pieces.get(id)), length);
+      const key = id + " " + length;
+      if (!this.labels.has(key)) this.labels.set(key, this.ends.has(id) ? "end" : G.label(G.tokenText(this.pieces.get(id)), length));
+      return this.labels.get(key);
     }
 
     /** The same for a sentence: without the blanks around a word. */

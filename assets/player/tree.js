@@ -1,8 +1,9 @@
-/* The candidate tree of one round: where its nodes lie, and its Plotly figure. */
+/* The candidate tree of one round: where its nodes lie, and what its picture is made of. */
 (function (G) {
   "use strict";
 
-  const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace", SANS = "system-ui, sans-serif";
+  G.MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+  G.SANS = "system-ui, sans-serif";
   const HEAD = 40, BOTTOM = 26, SIDE = 56; // pixels, at the usual size of type
   const TALL = 29, SHORT = 16.5; // a row with labels above its nodes, and one with a label beside its only node
   const OWN = 42; // room that the target's own token takes above the branch that it leaves
@@ -53,7 +54,7 @@
   }
 
   /** An elbow from parent to child with rounded corners, as points. */
-  function elbow(xs, ys, x0, y0, x1, y1, bend) {
+  function elbow([xs, ys], x0, y0, x1, y1, bend) {
     const turn = x0 + bend;
     if (y0 === y1) { xs.push(x0, x1, null); ys.push(y0, y1, null); return; }
     const down = Math.sign(y1 - y0), r = Math.min(9, Math.abs(y1 - y0) / 2);
@@ -61,10 +62,12 @@
     ys.push(y0, y0, y0 + down * r * 0.3, y0 + down * r, y1 - down * r, y1 - down * r * 0.3, y1, y1, null);
   }
 
-  /** The figure of a round.
+  /** What the picture of a round is made of, in pixels (y is negative downwards, as in the figure).
       @param view {width, phase: draft|build|verify|done, progress: 0..1 within the phase, theme, least: pixels of
-      height at least, size: factor of the type, 1 where left out} */
-  G.treeFigure = function (run, lane, round, view) {
+      height at least, size: factor of the type, 1 where left out}
+      @returns marks: Plotly traces of the nodes, with what hovers over them; edges: {x, y, color, width, dash: pixels};
+      labels: {x, y, text, where: above|below|right, font: {size, color, mono, bold}}; bands: [x0, x1]; width, height */
+  G.treeScene = function (run, lane, round, view) {
     const { theme, phase, progress } = view;
     const n = round.tokens.length, L = round.layout, done = phase === "done";
     const size = view.size || 1, side = SIDE * size;
@@ -79,70 +82,40 @@
     const accepted = new Set(done ? round.accepted : []);
     const shown = visibleNodes(round, phase, progress);
     const chars = Math.max(4, Math.floor((level - 6) / (7.4 * size)));
-    const data = [];
-
-    const grey = [[], []], green = [[], []];
-    for (const i of shown) {
-      const [x0, y0] = at(round.parents[i]), [x1, y1] = at(i);
-      elbow(...(accepted.has(i) ? green : grey), x0, y0, x1, y1, bend(round.depths[i] - 1));
-    }
     const checking = phase === "verify";
-    data.push(line(grey, { color: checking ? theme.blue : theme.line, width: checking ? 2 : 1.2, dash: done ? "dot" : "solid" }));
-    data.push(line(green, { color: theme.green, width: 5 }));
+    const marks = [], labels = [], bands = [];
 
-    const others = shown.filter((i) => !accepted.has(i));
-    const path = shown.filter((i) => accepted.has(i));
+    const grey = [[], []], green = [[], []], dashed = [[], []];
+    for (const i of shown) {
+      elbow(accepted.has(i) ? green : grey, ...at(round.parents[i]), ...at(i), bend(round.depths[i] - 1));
+    }
     const q = (i) => Math.exp(round.log_q[i]);
-    data.push(nodes(others, {
-      size: others.map((i) => (6 + 6 * q(i)) * size), symbol: "circle",
-      color: done ? theme.bg : checking ? theme.blue : theme.sky,
-      line: { color: done ? theme.faint : theme.blue, width: 1.5 },
-    }, { size: 11.5 * size, color: done ? theme.muted : theme.fg }, false));
-    data.push(nodes(path, {
-      size: path.map((i) => (10 + 6 * q(i)) * size), symbol: "circle", color: theme.green, line: { color: theme.bg, width: 1.5 },
-    }, { size: 13 * size, color: theme.fg }, true));
+    nodes(shown.filter((i) => !accepted.has(i)), (i) => 6 + 6 * q(i), {
+      color: done ? theme.bg : checking ? theme.blue : theme.sky, line: { color: done ? theme.faint : theme.blue, width: 1.5 },
+    }, { size: 11.5 * size, color: done ? theme.muted : theme.fg, mono: true });
+    const strong = { size: 13 * size, color: theme.fg, mono: true, bold: true };
+    nodes(shown.filter((i) => accepted.has(i)), (i) => 10 + 6 * q(i), {
+      color: theme.green, line: { color: theme.bg, width: 1.5 },
+    }, strong);
     pushRoot();
     if (done && round.bonus !== null) pushOwn();
 
-    const bands = [];
-    for (let d = 1; d < columns; d += 2) {
-      bands.push({
-        type: "rect", layer: "below", xref: "x", yref: "paper", y0: 0, y1: 1, line: { width: 0 },
-        x0: X(d) - level / 2, x1: X(d) + level / 2, fillcolor: theme.band,
-      });
+    for (let d = 1; d < columns; d += 2) bands.push([X(d) - level / 2, X(d) + level / 2]);
+    for (let d = 0; d < columns; d++) {
+      write(X(d), -14 * size, d ? "+" + d : "root", { size: 11 * size, color: theme.muted }, "middle");
     }
-    data.push({
-      type: "scatter", mode: "text", hoverinfo: "skip", showlegend: false, cliponaxis: false,
-      x: Array.from({ length: columns }, (_, d) => X(d)), y: new Array(columns).fill(-14 * size),
-      text: Array.from({ length: columns }, (_, d) => d ? "+" + d : "root"),
-      textfont: { size: 11 * size, color: theme.muted },
-    });
-    return {
-      data, width, height, level,
-      layout: {
-        width, height, margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest", dragmode: false,
-        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: SANS, color: theme.fg }, shapes: bands,
-        xaxis: { range: [0, width], visible: false, fixedrange: true },
-        yaxis: { range: [-height, 0], visible: false, fixedrange: true },
-        hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: MONO, color: theme.fg, size: 12.5 * size }, align: "left" },
-      },
-    };
+    const edges = [
+      { points: grey, color: checking ? theme.blue : theme.line, width: checking ? 2 : 1.2, dash: done ? [3, 3] : [] },
+      { points: green, color: theme.green, width: 5, dash: [] },
+      { points: dashed, color: theme.vermillion, width: 3.5, dash: [8, 4] },
+    ].filter(({ points }) => points[0].length);
+    return { marks, edges, labels, bands, width, height, level };
 
-    function line([x, y], style) {
-      return { type: "scatter", mode: "lines", x, y, line: style, hoverinfo: "skip", showlegend: false };
-    }
-    function text(id, bold) {
-      const label = G.isolate(G.escape(run.label(id, chars)));
-      return bold ? "<b>" + label + "</b>" : label;
-    }
-    function nodes(list, marker, font, bold) {
-      return {
-        type: "scatter", mode: "markers+text", showlegend: false, cliponaxis: false,
+    function nodes(list, diameter, marker, font) {
+      marks.push({
+        type: "scatter", mode: "markers", showlegend: false, cliponaxis: false,
         x: list.map((i) => at(i)[0]), y: list.map((i) => at(i)[1]),
-        text: list.map((i) => (!bold && L.leaf[i] ? " " : "") + text(round.tokens[i], bold)),
-        // Right of a leaf its row is always empty; above a node may stand another node's label.
-        textposition: list.map((i) => !bold && L.leaf[i] ? "middle right" : "top center"),
-        textfont: { family: MONO, ...font }, marker,
+        marker: { ...marker, opacity: 1, symbol: "circle", size: list.map((i) => diameter(i) * size) },
         customdata: list.map((i) => [
           G.isolate(G.escape(run.label(round.tokens[i], 40))), G.fixed(q(i), 3), G.fixed(Math.exp(round.log_p[i]), 3),
           round.depths[i], L.rank[i], accepted.has(i) ? "accepted" : done ? "not on the target’s path" : "candidate",
@@ -150,39 +123,75 @@
         hovertemplate: "<b>%{customdata[0]}</b><br>drafter q = %{customdata[1]}"
           + (done ? "<br>target p = %{customdata[2]}" : "")
           + "<br>depth %{customdata[3]}, the drafter’s choice no. %{customdata[4]} there<br>%{customdata[5]}<extra></extra>",
-      };
+      });
+      for (const i of list) {
+        const [x, y] = at(i), gap = diameter(i) * size * 0.625 + 1;
+        // Right of a leaf its row is always empty; above a node may stand another node's label.
+        if (!font.bold && L.leaf[i]) write(x + gap + 0.6 * font.size, y, run.label(round.tokens[i], chars), font, "right");
+        else write(x, y + gap, run.label(round.tokens[i], chars), font, "above");
+      }
     }
     function mark(x, y, extra) {
-      return { type: "scatter", mode: "markers", x: [x], y: [y], showlegend: false, cliponaxis: false, hoverinfo: "skip", ...extra };
+      marks.push({ type: "scatter", mode: "markers", x: [x], y: [y], showlegend: false, cliponaxis: false, hoverinfo: "skip", ...extra });
     }
-    function write(x, y, words, font, where) {
-      return mark(x, y, { mode: "text", text: [words], textposition: where, textfont: font });
+    function write(x, y, text, font, where) {
+      labels.push({ x, y, text: G.isolate(text), font, where });
     }
     function pushRoot() {
-      const [x, y] = at(-1), ring = ringSize(round.entropy) * size;
-      data.push(mark(x, y, {
+      const [x, y] = at(-1), ring = ringSize(round.entropy) * size, small = { size: 11 * size, color: theme.muted };
+      mark(x, y, {
         marker: { size: ring, color: "rgba(0,0,0,0)", line: { color: theme.purple, width: 3 } }, hoverinfo: "text",
-        hovertemplate: "root " + text(round.root, true) + "<br>target’s entropy " + G.fixed(round.entropy, 3)
+        hovertemplate: "root <b>" + G.isolate(G.escape(run.label(round.root, chars))) + "</b><br>target’s entropy " + G.fixed(round.entropy, 3)
           + " nats<br>margin " + G.fixed(round.margin, 2) + " (top-1 minus top-2 logit)<extra></extra>",
-      }));
-      data.push(mark(x, y, { marker: { size: 12 * size, color: theme.purple } }));
-      data.push(write(x, y + ring / 2, text(round.root, true), { family: MONO, size: 13 * size, color: theme.fg }, "top center"));
-      data.push(write(x, y - ring / 2 - 2, "H " + G.fixed(round.entropy, 2) + "<br>Δ " + G.fixed(round.margin, 2),
-        { size: 11 * size, color: theme.muted }, "bottom center"));
+      });
+      mark(x, y, { marker: { size: 12 * size, color: theme.purple } });
+      write(x, y + ring / 2, run.label(round.root, chars), strong, "above");
+      write(x, y - ring / 2 - 2, "H " + G.fixed(round.entropy, 2), small, "below");
+      write(x, y - ring / 2 - 2 - 1.3 * small.size, "Δ " + G.fixed(round.margin, 2), small, "below");
     }
     function pushOwn() {
-      const [x0, y0] = at(L.tip), x = X(L.ownDepth), y = Y(L.ownY), edge = [[], []];
-      elbow(...edge, x0, y0, x, y, bend(L.ownDepth - 1));
-      data.push(line(edge, { color: theme.vermillion, width: 3.5, dash: "8px,4px" }));
-      data.push(mark(x, y, {
+      const [x0, y0] = at(L.tip), x = X(L.ownDepth), y = Y(L.ownY);
+      elbow(dashed, x0, y0, x, y, bend(L.ownDepth - 1));
+      mark(x, y, {
         marker: { symbol: "diamond", size: 16 * size, color: theme.vermillion, line: { color: theme.bg, width: 1.5 } },
         hoverinfo: "text",
         hovertemplate: "<b>" + G.isolate(G.escape(run.label(round.bonus, 40))) + "</b><br>the target’s own token"
           + (round.deferred ? "<br>two logits nearly tied: taken from an ordinary pass" : "") + "<extra></extra>",
-      }));
-      data.push(write(x, y + 7 * size, text(round.bonus, true), { family: MONO, size: 13 * size, color: theme.fg }, "top center"));
-      if (round.deferred) data.push(write(x, y - 8, "≈ deferred", { size: 11 * size, color: theme.fg }, "bottom center"));
+      });
+      write(x, y + 7 * size, run.label(round.bonus, chars), strong, "above");
+      if (round.deferred) write(x, y - 8, "≈ deferred", { size: 11 * size, color: theme.fg }, "below");
     }
+  };
+
+  /** The layout of the figure of a scene: one unit is one pixel. */
+  G.treeLayout = function ({ width, height }, theme, size) {
+    return {
+      width, height, margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest", dragmode: false,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: G.SANS, color: theme.fg },
+      xaxis: { range: [0, width], visible: false, fixedrange: true },
+      yaxis: { range: [-height, 0], visible: false, fixedrange: true },
+      hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: G.MONO, color: theme.fg, size: 12.5 * size }, align: "left" },
+    };
+  };
+
+  const PLACES = { above: "top center", below: "bottom center", right: "middle right", middle: "middle center" };
+
+  /** The whole round as one Plotly figure, for a picture that leaves the page; the view as `G.treeScene` takes it. */
+  G.treeFigure = function (run, lane, round, view) {
+    const scene = G.treeScene(run, lane, round, view), { marks, edges, labels, bands, width, height } = scene;
+    const plain = { type: "scatter", hoverinfo: "skip", showlegend: false, cliponaxis: false };
+    const lines = edges.map(({ points: [x, y], color, width: thick, dash }) => (
+      { ...plain, mode: "lines", x, y, line: { color, width: thick, dash: dash.length ? dash.map((d) => d + "px").join() : "solid" } }));
+    const each = (of) => labels.map(of);
+    const texts = {
+      ...plain, mode: "text", x: each((l) => l.x), y: each((l) => l.y), textposition: each((l) => PLACES[l.where]),
+      text: each(({ text, font }) => font.bold ? "<b>" + G.escape(text) + "</b>" : G.escape(text)),
+      textfont: { size: each((l) => l.font.size), color: each((l) => l.font.color), family: each((l) => l.font.mono ? G.MONO : G.SANS) },
+    };
+    const layout = G.treeLayout(scene, view.theme, view.size || 1);
+    layout.shapes = bands.map(([x0, x1]) => (
+      { type: "rect", layer: "below", xref: "x", yref: "paper", y0: 0, y1: 1, line: { width: 0 }, x0, x1, fillcolor: view.theme.band }));
+    return { data: [...lines, ...marks, texts], layout, width, height };
   };
 
   /** Which nodes a phase shows: sequential drafters grow by depth while they draft, a block head's tree is built

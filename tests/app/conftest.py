@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.app import fake
+from tests.app.steps import feed, player, wait_status
+
 HERE = Path(__file__).resolve().parent
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = [
@@ -124,3 +127,14 @@ def shared(browser, stub_server):
     visits = Visits(browser)
     yield visits(stub_server)
     visits.close()
+
+
+@pytest.fixture
+def page(shared):
+    """The shared page, back on the first recorded run, paused at its end."""
+    shared.locator("#examples button").first.click()
+    shared.wait_for_function("() => document.querySelector('#question textarea').value === 'What does the chart say?'")
+    wait_status(shared, "A recorded run.")
+    feed(shared, "".join(fake.lines(run="first")))
+    player(shared, "(P.pause(), P.choose(2), P.seek(Infinity), P.parts.table.removeAttribute('open'))")
+    return shared

@@ -19,17 +19,38 @@ from tests.app.conftest import CHROMIUM, FLAGS, serve
 APP = Path(__file__).resolve().parents[2] / "app.py"
 ROOT = "#view .gl-root"
 
-# From the page's load event: when the player is drawn, and when the first trace has moved.
-WATCH = """addEventListener('load', () => {
-  const loaded = performance.now(), marks = window.marks = { loaded };
+# From the first byte asked for: the page's load event, when the player is drawn, when the first trace has moved, and
+# when the player stands in its place on the finished page.
+WATCH = """(() => {
+  const marks = window.marks = {};
+  addEventListener('load', () => { marks.loaded = performance.now(); });
   let first = null;
   (function look() {
-    const { ready, playing, t } = (document.querySelector('#view .gl-root') || { dataset: {} }).dataset;
-    if (ready && !marks.ready) marks.ready = performance.now();
+    const root = document.querySelector('.gl-root'), { ready, playing, t } = root ? root.dataset : {};
+    const mark = (name, on) => { if (on && !marks[name]) marks[name] = performance.now(); };
     if (playing && first === null) first = t;
-    if (playing && t !== first) marks.moving = performance.now(); else requestAnimationFrame(look);
+    mark('ready', ready);
+    mark('moving', ready && playing && t !== first);
+    mark('placed', ready && root.closest('#view'));
+    if (!marks.moving || !marks.placed) requestAnimationFrame(look);
   })();
-});"""
+})();"""
+
+# From the click on Run: the first progress, the words that are sent when the prefill starts, the first token drawn.
+RUN = """() => new Promise((done) => {
+  const root = document.querySelector('#view .gl-root'), line = document.querySelector('#status .gl-status');
+  const before = root.dataset.run, words = line.textContent, start = performance.now(), marks = {};
+  const mark = (name, on) => { if (on && !marks[name]) marks[name] = performance.now() - start; };
+  new MutationObserver((_, observer) => {
+    mark('progress', line.textContent !== words);
+    mark('prefill', line.textContent.startsWith('Reading the picture'));
+    if (root.dataset.run === before || marks.drawing) return;
+    mark('drawing', true);
+    observer.disconnect();
+    requestAnimationFrame(() => setTimeout(() => { mark('token', true); done(marks); }));
+  }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+  document.querySelector('#go').click();
+})"""
 
 STEPS = """async () => {
   const player = document.querySelector('#view .gl-root').player, work = [], painted = [];
@@ -64,12 +85,13 @@ def first_screen(browser: Browser, address: str, slowdown: int) -> dict[str, flo
     devtools.on("Network.loadingFinished", lambda e: bytes_of.update({e["requestId"]: e["encodedDataLength"]}))
     page.add_init_script(WATCH)
     page.goto(address, timeout=600_000)
-    page.wait_for_function("() => window.marks && window.marks.moving", timeout=600_000)
+    page.wait_for_function("() => marks.loaded && marks.moving && marks.placed", timeout=600_000)
     marks = page.evaluate("window.marks")
     before = -1
     while before != len(urls):  # never "networkidle": Gradio keeps a stream open to notice a visitor who leaves
         before = len(urls)
         page.wait_for_timeout(1000)
+    page.evaluate(f"(({{ player }}) => {{ player.seek(0); player.play(true); }})(document.querySelector('{ROOT}'))")
     page.wait_for_function(f"() => document.querySelector('{ROOT}').dataset.playing === ''", timeout=600_000)
     playing = len(urls) - before
     page.close()
@@ -77,9 +99,30 @@ def first_screen(browser: Browser, address: str, slowdown: int) -> dict[str, flo
     return {
         "load_to_drawn": marks["ready"] - marks["loaded"],
         "load_to_moving": marks["moving"] - marks["loaded"],
+        "start_to_moving": marks["moving"],
+        "start_to_whole_page": marks["placed"],
         "requests_while_playing": playing,
         "own_kb": own / 1024,
         "all_kb": sum(bytes_of.values()) / 1024,
+    }
+
+
+def runs(browser: Browser, address: str, repeats: int = 3) -> dict[str, float]:
+    """Median times of runs of the model: from the click, and from the prefill's start, to the first token."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page.goto(address, timeout=600_000)
+    page.wait_for_selector(f"{ROOT}[data-ready]", timeout=600_000)
+    seen = []
+    for _ in range(1 + repeats):  # the first one waits for the model
+        page.wait_for_selector("#go:not([disabled])", timeout=600_000)
+        seen.append(page.evaluate(RUN))
+        page.wait_for_selector(f"{ROOT}[data-done]", timeout=600_000)
+    page.close()
+    median = lambda of: statistics.median(map(of, seen[1:]))  # noqa: E731
+    return {
+        "run_click_to_progress": median(lambda m: m["progress"]),
+        "run_click_to_token": median(lambda m: m["token"]),
+        "run_prefill_to_token": median(lambda m: m["token"] - m["prefill"]),
     }
 
 
@@ -107,8 +150,9 @@ def main() -> None:
         first_screen(browser, address, 1)  # the server's first answer compresses the files
         figures = {
             **first_screen(browser, address, 1),
-            **{f"slow_{k}": v for k, v in first_screen(browser, address, 4).items() if k.startswith("load")},
+            **{f"slow_{k}": v for k, v in first_screen(browser, address, 4).items() if "load" in k or "start" in k},
             **steps(browser, address),
+            **runs(browser, address),
         }
         browser.close()
     next(server, None)

@@ -161,8 +161,8 @@ def test_margin_rank_and_deferral_are_told(page):
     assert rnd.deferred
     player(page, "P.goTo(2, 3)")
     assert f"margin {rnd.margin:.2f}" in page.inner_text(".gl-say") and "nearly tied" in page.inner_text(".gl-say")
-    texts = player(page, "P.parts.plot.data.flatMap((d) => d.text || [])")
-    assert f"H {rnd.entropy:.2f}<br>Δ {rnd.margin:.2f}" in texts and "≈ deferred" in texts
+    texts = [text.strip("\u2068\u2069") for text in player(page, "P.microscope.scene.labels.map((l) => l.text)")]
+    assert {f"H {rnd.entropy:.2f}", f"Δ {rnd.margin:.2f}", "≈ deferred"} <= {*texts}
     assert page.locator(".gl-lane[data-lane=glance] [data-r='3'] .gl-deferred").count() == 1
     hover = player(page, "P.parts.plot.data.filter((d) => d.customdata).flatMap((d) => d.customdata.map((c) => c[4]))")
     assert sorted(hover) == sorted(ranks(rnd))
@@ -352,8 +352,8 @@ WICKED = {
 HOVER = """async () => {
   const P = document.querySelector('main').player, nodes = [], first = async (plot, curveNumber, kind) => {
     for (const old of plot.querySelectorAll('.hovertext')) old.remove();
-    Plotly.Fx.hover(plot, [{ curveNumber, pointNumber: 0 }]);
     for (let i = 0; i < 600 && !plot.querySelector('.hovertext'); i++) { // Plotly may put it off
+      Plotly.Fx.hover(plot, [{ curveNumber, pointNumber: 0 }]);
       await new Promise(requestAnimationFrame);
     }
     const text = plot.querySelector('.hovertext ' + kind);
@@ -373,7 +373,7 @@ HOVER = """async () => {
 
 def test_no_text_of_a_trace_is_read_as_a_template(page):
     """What hangs over a node is the token itself, whatever the figure's own language would make of it."""
-    lines = fake.lines([*WICKED] * 4, [*WICKED], "%{x}", run="templates")
+    lines = fake.lines([*WICKED] * 5, [*WICKED], "%{x}", run="templates")
     lines[0] = lines[0].replace('"name":"Autoregressive"', '"name":"%{y} $y$"')
     feed(page, "".join(lines))
     player(page, "P.choose(2)")

@@ -1,0 +1,86 @@
+"""What the page looks like: contrast, themes, accessibility, a phone."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.app.steps import ROOT, ask, player, wait_done
+
+pytestmark = pytest.mark.browser
+
+
+def contrast(page, selector: str) -> float:
+    """Contrast of an element's text against the nearest painted background."""
+    return page.eval_on_selector(
+        selector,
+        """element => {
+          const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+          const linear = (v) => v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+          const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+          const painted = (e) => parse(getComputedStyle(e).backgroundColor);
+          let back = element;
+          while (back.parentElement && (painted(back)[3] ?? 1) < 1) back = back.parentElement;
+          const a = light(parse(getComputedStyle(element).color)), b = light(painted(back));
+          return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        }""",
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_contrast(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    for selector in (".gl-versus", ".gl-stats dt", ".gl-badge", ".gl-good", ".gl-hint", ".gl-legend li", ".gl-say",
+                     ".gl-question", ".gl-play", ".gl-tabs button", ".gl-foot", "#status .gl-status"):  # fmt: skip
+        assert contrast(page, selector) >= 4.5, selector
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_the_page(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#seen button[aria-label='The picture that the model sees']")
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")] == []
+
+
+def test_dark_theme_reaches_the_figures(stub_server, visit):
+    colours = []
+    for theme in ("light", "dark"):
+        page = visit(stub_server, theme=theme)
+        colours.append(player(page, "[P.parts.plot.layout.font.color, P.timeline.plot.layout.font.color]"))
+    assert colours[0] != colours[1] and len(set(colours[0])) == 1
+    page.evaluate("document.body.classList.remove('dark')")
+    page.wait_for_function(
+        "c => document.querySelector('#view .gl-root').player.parts.plot.layout.font.color === c", arg=colours[0][0]
+    )
+
+
+def test_phone(stub_server, visit):
+    page = visit(stub_server, width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tree = page.locator(".gl-tree")
+    assert tree.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert page.is_visible("#go") and page.is_visible("#stop")
+    for name in ("first", "previous", "play", "next", "last"):
+        box = page.locator(f"[data-action={name}]").first.bounding_box()
+        assert box["height"] >= 44 and box["width"] >= 44, name
+    for button in page.locator(f"{ROOT} button:visible").all():
+        assert button.bounding_box()["height"] >= 44, button.inner_text()
+    player(page, "P.play(true)")
+    player(page, "P.seek(200)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_two_lanes_chosen_on_a_phone(stub_server, visit):
+    page = visit(stub_server, width=390, height=844)
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#lanes input")
+    page.click("#lanes label:has-text('Autoregressive')")
+    page.locator("#go").scroll_into_view_if_needed()
+    assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") < 0
+    ask(page, "Which two?")
+    wait_done(page, "first")
+    assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") >= -1
+    names = page.locator(".gl-lane h2 span:not(.gl-badge)").all_inner_texts()
+    assert names == ["EAGLE-3", "GLANCE"]
+    assert page.inner_text(".gl-lane[data-lane=eagle3] .gl-badge") == "reference"
+    assert page.locator(".gl-tabs button").count() == 2
