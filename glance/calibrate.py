@@ -2,9 +2,9 @@
 
 Several rows in one pass round differently from one row alone (other kernels, other orders of summation), and they leave
 other keys and values behind, so where the two best logits lie close, a packed pass may prefer the other one. The gate
-asks again there, one row at a time. What counts is how far the two best logits move against each other, in packed
-passes over the cache that such passes have filled, at the rows whose lead is so small that any such move seen could
-turn it around. The threshold is twice the largest of these, for what the prompts measured do not show.
+asks again there, one row at a time. Its threshold is the farthest that leading logits moved against each other, in
+packed passes over the cache that such passes have filled: no lead above it has turned around, as far as the prompts
+measured show it.
 
 What no threshold sees is `drift`: the row that is asked again reads keys and values that packed passes have left,
 unless `Settings.exact_ties` has them made anew.
@@ -102,22 +102,18 @@ def _tree(path: Sequence[int], size: int, budget: int) -> CandidateTree:
 
 
 def figures(rows: Iterable[Row]) -> dict[str, float]:
-    """`threshold` and what it is made from, and how many rows flipped, lie below it or were `contended`."""
+    """`threshold`, and beside it the largest differences, how many rows flipped, and how many do not lie above it."""
     rows = list(rows)
-    largest = max(r.move for r in rows)
-    contended = [r.move for r in rows if r.margin <= largest]
-    threshold = 2 * (max(contended, default=0.0) or largest)
+    threshold = max(r.move for r in rows)
     flips = [r.margin for r in rows if r.flipped]
     return {
         "threshold": threshold,
-        "largest_move": largest,
         "largest_packed_difference": max(r.packed for r in rows),
         "largest_drift": max(r.drift for r in rows if r.drift is not None),
         "rows": len(rows),
-        "contended": len(contended),
         "flipped": len(flips),
         "largest_flipped_margin": max(flips, default=0.0),
-        "share_below_threshold": sum(r.margin <= threshold for r in rows) / len(rows),
+        "share_not_above_threshold": sum(r.margin <= threshold for r in rows) / len(rows),
     }
 
 

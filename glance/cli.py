@@ -1,4 +1,4 @@
-"""The command line: `python -m glance compare | bench | examples | train | lab`."""
+"""The command line: `python -m glance compare | bench | calibrate | export | train | lab | …`."""
 
 from __future__ import annotations
 
@@ -214,6 +214,31 @@ def examples(
 
     for name in record(load(preset, parts), out or FOLDER):
         console.print(name)
+
+
+FORMATS = {"dflash": ("glance",), "specforge": ("eagle3",), "speculators": ("eagle3", "glance")}
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Folder; each head gets one of its own in it.")],
+    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")],
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+) -> None:
+    """Write the draft heads of a family in a format that other engines load."""
+    from . import exporters
+
+    if form not in FORMATS:
+        raise BadInput(f"There is no format {form!r}; choose among {', '.join(FORMATS)}.")
+    family = load(preset, parts)
+    heads = {"glance": family.block_head, "eagle3": family.eagle3_head}
+    lanes = [lane for lane in FORMATS[form] if heads[lane]]
+    if not lanes:
+        family.check_lane(FORMATS[form][0])
+    save = exporters.save_speculators if form == "speculators" else exporters.save_head
+    for lane in lanes:
+        console.print(str(save(heads[lane], family.parts, out / lane)), markup=False, soft_wrap=True)
 
 
 Run = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A saved run (NDJSON).")]

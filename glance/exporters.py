@@ -16,6 +16,7 @@ from .checkpoints import TargetParts
 from .checkpoints.checks import embeddings_of
 from .drafters.block import BlockHead
 from .drafters.eagle3 import Eagle3Head
+from .errors import BadInput
 
 _GEOMETRY = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps",
@@ -33,14 +34,14 @@ def save_head(
         dtype: of the weights; None keeps them as they are.
 
     Raises:
-        ValueError: a block head with embeddings or an output head of its own, which the z-lab format cannot hold.
+        BadInput: a block head with embeddings or an output head of its own, which the z-lab format cannot hold.
     """
     c, text = head.config, target.model.config.get_text_config()
     tensors = _own_tensors(head, target)
     config = _shared(head, target, tensors, dtype)
     if isinstance(head, BlockHead):
         if c.vocab_size:
-            raise ValueError("The z-lab format has no vocabulary of its own; use save_speculators.")
+            raise BadInput("The z-lab format cannot hold this head's own vocabulary; write the speculators format.")
         config |= {
             "architectures": ["DFlashDraftModel"],
             "model_type": "qwen3",

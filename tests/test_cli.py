@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from glance import examples, presets, trace
+from glance.checkpoints import load_block_head, load_eagle3_head
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
 from glance.lab.acceptance import interval, pooled_tau
@@ -152,12 +153,82 @@ def test_bench_leaves_out_answers_without_a_round(run, tmp_path, monkeypatch):
     assert "nothing to measure" in result.output
 
 
-@pytest.mark.parametrize("words", [["bench"], ["examples"], ["lab", "reading"], ["lab", "acceptance"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench"],
+        ["examples"],
+        ["calibrate"],
+        ["export", "--format", "dflash", "--out", "nowhere"],
+        ["lab", "reading"],
+        ["lab", "acceptance"],
+        ["lab", "reach"],
+    ],
+)
 def test_every_command_refuses_an_unknown_preset_in_one_sentence(words):
     result = CliRunner().invoke(app, [*words, "--preset", "nope"])
     assert result.exit_code == 2
     assert result.output.startswith("There is no preset 'nope'; choose among mini, qwen3-vl-2b")
     assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["examples"], ["lab", "reading"], ["lab", "acceptance"], ["lab", "reach"], ["serve-command", "--engine", "vllm"]],
+)
+def test_every_command_that_takes_a_preset_takes_its_parts(words):
+    result = CliRunner().invoke(app, [*words, "--with", "tarjet=x"])
+    assert result.exit_code == 2
+    assert result.output.startswith("'tarjet=x' replaces nothing; write PART=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("form", "kinds"),
+    [
+        ("dflash", {"glance": "DFlashDraftModel"}),
+        ("specforge", {"eagle3": "LlamaForCausalLMEagle3"}),
+        ("speculators", {"glance": "DFlashDraftModel", "eagle3": "Eagle3DraftModel"}),
+    ],
+)
+def test_heads_are_exported_and_load_again(run, family, tmp_path, form, kinds):
+    result = run("export", "--format", form, "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in tmp_path.iterdir()} == set(kinds)
+    for lane, kind in kinds.items():
+        assert json.loads((tmp_path / lane / "config.json").read_text())["architectures"] == [kind]
+        read = load_block_head if lane == "glance" else load_eagle3_head
+        head = family.block_head if lane == "glance" else family.eagle3_head
+        for name, tensor in read(tmp_path / lane, family.parts).state_dict().items():
+            assert tensor.equal(head.state_dict()[name]), name
+
+
+def test_an_export_that_cannot_be_is_refused_in_one_sentence(run, family, monkeypatch, tmp_path):
+    result = run("export", "--format", "gguf", "--out", str(tmp_path))
+    assert result.exit_code == 2 and "choose among dflash, specforge, speculators" in result.output
+    monkeypatch.setattr(family, "block_head", None)
+    result = run("export", "--format", "dflash", "--out", str(tmp_path))
+    assert result.exit_code == 2 and "has no head for the lane GLANCE" in result.output
+    assert run("export", "--format", "speculators", "--out", str(tmp_path)).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["eagle3"]
+
+
+def test_the_law_of_recorded_runs(tmp_path):
+    out = tmp_path / "law.json"
+    result = CliRunner().invoke(app, ["lab", "law", "--json", str(out)])
+    assert result.exit_code == 0, result.output
+    kept = json.loads(out.read_text())
+    for lane, horizon in (("eagle3", 8), ("glance", 15)):
+        figures = {name.removeprefix(f"{lane}_"): value for name, value in kept["figures"].items() if lane in name}
+        assert figures["low"] < figures["slope"] < figures["high"] and figures["horizon"] == horizon
+        assert 0 <= figures["ceiling"] <= 1 and 0 <= figures["copying"] < 1
+        row = next(r for r in kept["rows"] if r["lane"] == lane)
+        assert len(row["survival"]) == horizon
+        assert row["by_entropy"][0]["law"] == pytest.approx(figures["cap"])
+    shortest = min(examples.FOLDER.glob("*.ndjson"), key=lambda path: path.stat().st_size)
+    torn = tmp_path / "torn.ndjson"
+    torn.write_text("".join(shortest.read_text().splitlines(keepends=True)[:3]))
+    result = CliRunner().invoke(app, ["lab", "law", str(torn)])
+    assert result.exit_code == 2 and "too few rounds" in result.output
 
 
 def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):

@@ -196,7 +196,7 @@ def test_the_tie_gate_restores_identity_where_packed_rows_round_differently():
 
 
 class Drifting(StubTarget):
-    """Packed passes leave keys that are not ordinary decoding's, and what reads these prefers the other near-tie, too."""
+    """Packed passes leave keys that are not ordinary decoding's; a pass that reads these prefers the other near-tie."""
 
     def verify(self, cache, root, tree, prompt):
         """Mark the keys of packed rows, and swap the two best logits where packed or marked rows were at work."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from glance import law
+from glance.lab.entropy import sticky
 
 
 def log(intercept, slope, rounds, horizon=15, seed=0, spread=1.2):
@@ -142,6 +143,14 @@ def test_two_states():
         lengths.append(length)
     model = law.two_state(0.3, 0.95, 0.6, 0.9, 0.8, 8)
     assert [law.tail(lengths, length) for length in range(1, 9)] == pytest.approx(model, abs=0.012)
+
+
+def test_two_states_are_found_in_rounds_that_they_made():
+    rng = np.random.default_rng(1)
+    _, short = log(math.log(0.6 / 0.4), 0.0, 4000)
+    lengths = np.where(rng.random(4000) < 0.2, 15, short)
+    assert sticky(lengths, 15) == pytest.approx((0.2, 0.6), abs=0.021)
+    assert sticky(short, 15) == pytest.approx((0.0, 0.6), abs=0.011)
 
 
 def test_a_wider_tree_is_worth_most_in_between():

@@ -24,7 +24,7 @@ def presets(monkeypatch, tmp_path):
     }
     real = serve.resolve
     found = {name: type("Parts", (), parts) for name, parts in made.items()}
-    monkeypatch.setattr(serve, "resolve", lambda name: found.get(name) or real(name))
+    monkeypatch.setattr(serve, "resolve", lambda name, **parts: found.get(name) or real(name, **parts))
 
 
 def flags(line: str) -> dict[str, str]:

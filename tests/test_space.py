@@ -14,6 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from glance import presets
 from glance.cli import app
 from glance.examples import shipped
 from glance.hosting import gallery, space
@@ -60,14 +61,15 @@ def test_the_requirements_fit_zerogpu(live):
 
 
 def test_a_preset_of_the_hub_is_named_in_the_card_and_chosen(tmp_path, monkeypatch):
-    parts = type("Parts", (), {"target": "org/target", "block_head": "org/head", "eagle3_head": None})
-    monkeypatch.setitem(space.PRESETS, "big", parts)
+    parts = presets.Preset("org/target", "org/head", None, "bfloat16", 9.0, "Apache-2.0")
+    monkeypatch.setitem(presets.PRESETS, "big", parts)
     out = tmp_path / "big"
-    result = CliRunner().invoke(app, ["space", "--out", str(out), "--preset", "big"])
+    result = CliRunner().invoke(app, ["space", "--out", str(out), "--preset", "big", "--with", "quantize=4bit"])
     assert result.exit_code == 0, result.output
     card = front_matter(out / "README.md")
     assert card["models"] == card["preload_from_hub"] == ["org/target", "org/head"]
-    assert 'os.environ.setdefault("GLANCE_PRESET", "big")' in (out / "app.py").read_text()
+    for variable in ('"GLANCE_PRESET", "big"', '"GLANCE_QUANTIZE", "4bit"'):
+        assert f"os.environ.setdefault({variable})" in (out / "app.py").read_text()
     ast.parse((out / "app.py").read_text())
     assert "hf upload" in result.output
 
@@ -77,6 +79,7 @@ def test_refusals(tmp_path):
     for words, sentence in (
         (["--out", str(tmp_path)], "name a new one"),
         (["--out", str(tmp_path / "x"), "--preset", "huge"], "no preset 'huge'"),
+        (["--out", str(tmp_path / "x"), "--with", f"target={tmp_path}"], "push it to the hub and name its id"),
     ):
         result = CliRunner().invoke(app, ["space", *words])
         assert result.exit_code == 2 and sentence in result.stderr

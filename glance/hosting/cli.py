@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-console = Console(highlight=False)
-Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
+from ..options import Budget, NewTokens, Preset, With, console
 
 
 def space(
     out: Annotated[Path, typer.Option(help="A new folder.")],
     static: Annotated[bool, typer.Option("--static", help="A free static Space: recorded runs, no model.")] = False,
     preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
 ) -> None:
     """Assemble a folder that can be pushed as a Hugging Face Space."""
     from ..examples import shipped
+    from ..presets import parse
     from . import gallery
     from . import space as spaces
 
     if static:
         gallery.build(out, shipped())
     else:
-        spaces.live(out, preset)
+        spaces.live(out, preset, **parse(parts))
     files = [path for path in out.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     console.print(f"{len(files)} files, {size / 1e6:.0f} MB in {out}. To push them:", soft_wrap=True, markup=False)
@@ -35,20 +35,22 @@ def space(
 def serve_command(
     engine: Annotated[str, typer.Option(help="sglang or vllm.")],
     preset: Preset = "qwen3-vl-8b",
+    parts: With = [],  # noqa: B006
     head: Annotated[str, typer.Option(help="Whose head drafts: glance, eagle3 or none.")] = "glance",
-    budget: Annotated[int, typer.Option(help="Nodes of EAGLE-3's tree in SGLang, root excluded.")] = 31,
+    budget: Budget = 31,
 ) -> None:
     """Print the command that starts a production engine with the same target and head."""
+    from ..presets import parse
     from .serve import command
 
-    typer.echo(command(engine, preset, head, budget))
+    typer.echo(command(engine, preset, head, budget, **parse(parts)))
 
 
 def engine(
     image: Annotated[Path, typer.Argument(help="An image, or a PDF (its first page).")],
     question: str,
     url: Annotated[str | None, typer.Option(help="Of an OpenAI-compatible server.", envvar="GLANCE_ENGINE_URL")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Longest answer.")] = 256,
+    max_new_tokens: NewTokens = 256,
     timeout: Annotated[float, typer.Option(help="Seconds of silence to wait.")] = 60.0,
 ) -> None:
     """Ask a running production engine, and print its text, speed and acceptance."""

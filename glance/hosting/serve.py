@@ -54,12 +54,13 @@ def vllm(target: str, dtype: str, kind: str, head: str | None, budget: int) -> l
 ENGINES: dict[str, Callable[..., list[str]]] = {"sglang": sglang, "vllm": vllm}
 
 
-def command(engine: str, preset: str, kind: str = "glance", budget: int = 31) -> str:
+def command(engine: str, preset: str, kind: str = "glance", budget: int = 31, **parts: str) -> str:
     """One line for a shell. A preset's quantisation is not passed on: the engines take quantised checkpoints instead.
 
     Args:
         kind: whose head drafts: "glance", "eagle3", or "none" for plain decoding.
         budget: nodes of EAGLE-3's tree in SGLang, root excluded; the other drafts are chains.
+        parts: of the preset, replaced as in `presets.resolve`.
 
     Raises:
         BadInput: an unknown engine, preset or head, or a head that nobody has published.
@@ -67,8 +68,8 @@ def command(engine: str, preset: str, kind: str = "glance", budget: int = 31) ->
     for name, value, known in (("engine", engine, ENGINES), ("head", kind, HEADS)):
         if value not in known:
             raise BadInput(f"There is no {name} {value!r}; choose among {', '.join(known)}.")
-    parts = resolve(preset)
-    head = getattr(parts, HEADS[kind]) if HEADS[kind] else None
+    chosen = resolve(preset, **parts)
+    head = getattr(chosen, HEADS[kind]) if HEADS[kind] else None
     if HEADS[kind] and head is None:
         raise BadInput(f"No {kind} head is known for {preset}; choose another with --head, or none.")
-    return shlex.join(ENGINES[engine](parts.target, parts.dtype, kind, head, budget))
+    return shlex.join(ENGINES[engine](chosen.target, chosen.dtype, kind, head, budget))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..presets import PRESETS
+from ..presets import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("app.py", "app", "glance", "assets", "LICENSE")
@@ -61,17 +61,20 @@ def card(fields: Mapping[str, Any], text: str) -> str:
     return f"---\n{head}---\n\n{text}"
 
 
-def live(out: Path, preset: str = "mini") -> None:
+def live(out: Path, preset: str = "mini", **given: str) -> None:
     """The app with everything it needs, ready to be pushed.
 
     Args:
         preset: the family that it loads unless the variable GLANCE_PRESET says otherwise.
+        given: parts of it, replaced as in `presets.resolve`, unless the Space's own variables say otherwise.
 
     Raises:
-        BadInput: an unknown preset, or a folder that holds something already.
+        BadInput: an unknown preset, a part that lies on this machine, or a folder that holds something already.
     """
-    if preset not in PRESETS:
-        raise BadInput(f"There is no preset {preset!r}; choose among {', '.join(PRESETS)}.")
+    parts = resolve(preset, **given)
+    for part in given.values():
+        if Path(part).exists():
+            raise BadInput(f"A Space cannot read {part}; push it to the hub and name its id.")
     empty(out)
     for name in PARTS:
         source = ROOT / name
@@ -80,11 +83,11 @@ def live(out: Path, preset: str = "mini") -> None:
         else:
             shutil.copy(source, out / name)
     entry = (ROOT / "app.py").read_text(encoding="utf-8")
-    chosen = f'import os\n\nos.environ.setdefault("GLANCE_PRESET", "{preset}")\n\n'
-    (out / "app.py").write_text(chosen + entry, encoding="utf-8")
+    variables = {"GLANCE_PRESET": preset} | {f"GLANCE_{part.upper()}": value for part, value in given.items()}
+    chosen = "".join(f"os.environ.setdefault({json.dumps(k)}, {json.dumps(v)})\n" for k, v in variables.items())
+    (out / "app.py").write_text(f"import os\n\n{chosen}\n{entry}", encoding="utf-8")
     gradio = next(pin.removeprefix("gradio==") for pin in pins() if pin.startswith("gradio=="))
     fields = {**CARD, "sdk": "gradio", "sdk_version": gradio, "python_version": "3.12", "app_file": "app.py"}
-    parts = PRESETS[preset]
     hub = [i for i in (parts.target, parts.block_head, parts.eagle3_head) if i and not Path(i).exists()]
     if hub:
         fields |= {"models": hub, "preload_from_hub": hub, "startup_duration_timeout": "1h"}

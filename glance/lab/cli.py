@@ -1,39 +1,36 @@
-"""`python -m glance lab reading | acceptance | reach`."""
+"""`python -m glance lab reading | acceptance | reach | law`."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-lab = typer.Typer(help="Measure a family on held-out prompts.", no_args_is_help=True)
-console = Console(highlight=False)
+from ..errors import BadInput
+from ..options import Budget, Json, Preset, With, console, keep, load
 
-Preset = Annotated[str, typer.Option(help="Model family.")]
+lab = typer.Typer(help="Measure a family on held-out prompts, or runs that were recorded.", no_args_is_help=True)
+
+Runs = Annotated[list[Path], typer.Argument(help="Saved runs (NDJSON); without any, the shipped examples.")]
 Prompts = Annotated[int, typer.Option(help="Prompts of each task family.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
-
-
-def _keep(file: Path | None, figures: dict[str, float | None], rows: list[dict[str, Any]], provenance: Any) -> None:
-    if file:
-        result = {"figures": figures, "rows": rows, "provenance": provenance}
-        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 @lab.command()
-def reading(preset: Preset = "mini", prompts: Prompts = 40, json_file: Json = None) -> None:
+def reading(
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+    prompts: Prompts = 40,
+    json_file: Json = None,
+) -> None:
     """How well the target reads: exact answers and character errors, by task family."""
     from ..engine import Settings
-    from ..presets import load
     from ..provenance import of
     from ..training import evaluate
 
-    family = load(preset)
+    family = load(preset, parts)
     found = evaluate.reading(family.parts, prompts, "test", first_seed=5000)
     table = Table("Family", "Samples", "Exact", "Character error", "Ended")
     for name, r in found.items():
@@ -43,24 +40,24 @@ def reading(preset: Preset = "mini", prompts: Prompts = 40, json_file: Json = No
             table.add_row(f"  {task}", str(asked), f"{right / asked:.0%}", "", "")
     console.print(table)
     figures = {f"{name}_{key}": getattr(r, key) for name, r in found.items() for key in ("exact", "error")}
-    _keep(json_file, figures, [{"family": n, **asdict(r)} for n, r in found.items()], of(family, Settings()))
+    keep(json_file, figures, [{"family": n, **asdict(r)} for n, r in found.items()], of(family, Settings()))
 
 
 @lab.command()
 def acceptance(
     preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
     prompts: Prompts = 20,
-    budget: Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")] = 31,
+    budget: Budget = 31,
     blind: Annotated[bool, typer.Option("--blind", help="Also the block head with zeros for states.")] = False,
     json_file: Json = None,
 ) -> None:
     """τ of each drafter, by task family, with a 95 % interval over prompts."""
     from ..engine import Settings
-    from ..presets import load
     from ..provenance import of
     from . import acceptance as suite
 
-    family, settings = load(preset), Settings(max_new_tokens=160, budget=budget)
+    family, settings = load(preset, parts), Settings(max_new_tokens=160, budget=budget)
     table = Table("Family", "Lane", "Prompts", "Rounds", "τ", "95 % interval", "Entropy (nats)")
     lanes = ("eagle3", "glance", "blind") if blind else ("eagle3", "glance")
     rows = list(suite.acceptance(family, prompts, lanes, settings))
@@ -69,23 +66,23 @@ def acceptance(
         table.add_row(r.family, r.lane, str(r.prompts), str(r.rounds), f"{r.tau:.2f}", interval, f"{r.entropy:.2f}")
     console.print(table)
     figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
-    _keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
+    keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
 
 
 @lab.command()
 def reach(
     preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
     prompts: Prompts = 20,
     photographs: Annotated[Path | None, typer.Option(help="Folder of JPEG photographs to ask about too.")] = None,
     json_file: Json = None,
 ) -> None:
     """How unsure the target is of pictures that it was trained for, and of others: the limit of the app's warning."""
     from ..engine import Settings
-    from ..presets import load
     from ..provenance import of
     from . import reach as suite
 
-    family = load(preset)
+    family = load(preset, parts)
     files = sorted(f for f in photographs.iterdir() if f.suffix in (".jpg", ".jpeg")) if photographs else []
     rows = list(suite.measure(family, prompts, files))
     figures = suite.figures(rows)
@@ -95,4 +92,42 @@ def reach(
         table.add_row(kind, str(len(nats)), f"{sum(nats) / len(nats):.2f}", f"{figures[kind + '_above']:.0%}")
     console.print(table)
     console.print(f"limit {figures['limit']:.2f} nats; {figures['outside']:.0%} of what is outside lies above it")
-    _keep(json_file, figures, [asdict(r) for r in rows], of(family, Settings()))
+    keep(json_file, figures, [asdict(r) for r in rows], of(family, Settings()))
+
+
+@lab.command()
+def law(
+    runs: Runs = [],  # noqa: B006
+    json_file: Json = None,
+) -> None:
+    """The entropy law of recorded runs: its fit, brackets and noise ceiling, and what a wider tree is worth."""
+    from .. import trace
+    from ..examples import FOLDER
+    from ..provenance import machine
+    from ..saved import text_of
+    from .entropy import laws
+
+    files = runs or sorted(FOLDER.glob("*.ndjson"))
+    lanes = list(laws(trace.read(text_of(file)) for file in files))
+    if not lanes:
+        raise BadInput("These runs hold too few rounds with drafts for a law; name longer ones, or more.")
+    figures: dict[str, float] = {}
+    rows = []
+    for lane in lanes:
+        figures |= lane.figures()
+        fit, entropies, lengths = lane.law, list(lane.by_entropy()), list(lane.survival())
+        rows.append({"lane": lane.lane, "by_entropy": entropies, "survival": lengths})
+        console.print(
+            f"[bold]{lane.lane}[/bold]: {fit.rounds} rounds, logit p = {fit.intercept:.2f} - {fit.slope:.2f} H "
+            f"(95 % of slopes {fit.low:.2f} to {fit.high:.2f}), r = {fit.r:.2f}, noise ceiling {lane.ceiling:.2f}"
+        )
+        console.print(
+            f"the law's cap {lane.cap:.2f}; two states: {lane.copying:.0%} of rounds copy, the others match with "
+            f"{lane.other:.2f} a token; above {lane.threshold:.0%} the mean at H = 0 would pass e^intercept"
+        )
+        for numbers in (entropies, lengths):
+            table = Table(*(name.replace("_", " ") for name in numbers[0]))
+            for row in numbers:
+                table.add_row(*(f"{value:.3g}" for value in row.values()))
+            console.print(table)
+    keep(json_file, figures, rows, {**machine(), "runs": [file.name for file in files]})

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-train = typer.Typer(help="Train the embedded family from its recipes.", no_args_is_help=True)
+from glance.errors import BadInput
+
+train = typer.Typer(help="Train the embedded family from its recipes, or heads for a Qwen3-VL.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option(help="Folder of the run; a run that it holds already is resumed.")]
 Minutes = Annotated[float | None, typer.Option(help="Fit the run to this much time instead of the recipe's steps.")]
 Workers = Annotated[int, typer.Option(help="Workers that share the work; set OMP_NUM_THREADS=1 with more than one.")]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda with products in bfloat16.")]
-Target = Annotated[Path, typer.Option(help="Folder of the target whose answers the head learns to draft.")]
-Earlier = Annotated[Path | None, typer.Option(help="Folder of a finished model of this kind to begin with.")]
+Target = Annotated[str, typer.Option(help="The target whose answers the head learns to draft: a folder or a hub id.")]
+Preset = Annotated[str, typer.Option(help="Instead of --target: a preset, whose target and type are taken.")]
+Images = Annotated[Path | None, typer.Option(help="Folder of pictures to ask about, instead of the recipe's families.")]
+Earlier = Annotated[
+    str, typer.Option(help="A finished model of this kind to begin with: a folder, or a head's hub id.")
+]
 Corpus = Annotated[Path | None, typer.Option(help="Folder of answers and states; share it between heads to compare.")]
 
 
@@ -24,58 +31,74 @@ def target(
     recipe: str = "mini-target",
     minutes: Minutes = None,
     workers: Workers = 1,
-    start_from: Earlier = None,
+    start_from: Annotated[Path | None, typer.Option(help="Folder of a finished target to begin with.")] = None,
     device: Device = "cpu",
 ) -> None:
     """Train the target model."""
+    from glance.training.recipe import load_recipe
     from glance.training.target import train_target
 
-    typer.echo(f"saved in {train_target(_recipe(recipe), out, minutes, workers, start_from=start_from, device=device)}")
+    folder = train_target(load_recipe(recipe), out, minutes, workers, start_from=start_from, device=device)
+    typer.echo(f"saved in {folder}")
 
 
 @train.command("glance")
 def glance(
-    target: Target,
     out: Out,
+    target: Target = "",
+    preset: Preset = "",
     recipe: str = "mini-glance",
+    images: Images = None,
     corpus: Corpus = None,
+    start_from: Earlier = "",
     workers: Workers = 1,
-    start_from: Earlier = None,
     device: Device = "cpu",
 ) -> None:
-    """Train the GLANCE block head of a target."""
-    _head(recipe, target, out, corpus, workers, device, start_from)
+    """Train the GLANCE block head of a target. `accelerate launch -m glance train glance …` shares it among GPUs."""
+    _head(out, target, preset, recipe, images, corpus, start_from, workers, device)
 
 
 @train.command("eagle3")
 def eagle3(
-    target: Target,
     out: Out,
+    target: Target = "",
+    preset: Preset = "",
     recipe: str = "mini-eagle3",
+    images: Images = None,
     corpus: Corpus = None,
+    start_from: Earlier = "",
     workers: Workers = 1,
-    start_from: Earlier = None,
     device: Device = "cpu",
 ) -> None:
-    """Train the EAGLE-3 head of a target."""
-    _head(recipe, target, out, corpus, workers, device, start_from)
+    """Train the EAGLE-3 head of a target. `accelerate launch -m glance train eagle3 …` shares it among GPUs."""
+    _head(out, target, preset, recipe, images, corpus, start_from, workers, device)
 
 
 def _head(
-    recipe: str, target: Path, out: Path, corpus: Path | None, workers: int, device: str, start_from: Path | None
+    out: Path,
+    target: str,
+    preset: str,
+    recipe: str,
+    images: Path | None,
+    corpus: Path | None,
+    start_from: str,
+    workers: int,
+    device: str,
 ) -> None:
     """The recipe says which kind of head it makes."""
+    from glance.presets import resolve
     from glance.training.heads import train_head
-
-    head = train_head(_recipe(recipe), target, out, corpus, workers, device, start_from=start_from)
-    typer.echo(f"saved in {head}")
-
-
-def _recipe(name: str):
-    """The named recipe; an unknown name is one sentence on standard error."""
     from glance.training.recipe import load_recipe
 
-    try:
-        return load_recipe(name)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    dtype, chosen = "float32", load_recipe(recipe)
+    if bool(target) == bool(preset):
+        raise BadInput("Name the target by either --target or --preset.")
+    if preset:
+        found = resolve(preset)
+        target, dtype = found.target, found.dtype
+    if images:
+        chosen = replace(chosen, families={str(images.resolve()): 1.0})
+    if not chosen.families:
+        raise BadInput(f"The recipe {recipe} draws no pictures of its own; name a folder of them with --images.")
+    head = train_head(chosen, target, out, corpus, workers, device, dtype, start_from or None)
+    typer.echo(f"saved in {head}")

@@ -1,4 +1,4 @@
-"""The heads' corpus: the target's own greedy answers to fresh images of the generator.
+"""The heads' corpus: the target's own greedy answers to fresh images of the generator, or to a folder's pictures.
 
 Acceptance on answers that the target would not give means nothing, so the corpus belongs to one target and must be
 made again when the target changes.
@@ -20,13 +20,18 @@ from glance.cache import TreeCache
 from glance.checkpoints import TargetParts
 from glance.prompt import Prompt
 from glance.synth import SIZES, Sample, sample
+from glance.synth.generate import MAKERS
 from glance.synth.vocabulary import Split
 from glance.training.batch import SIZE_WEIGHTS
+from glance.training.photos import photo
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A sample of the generator and the target's greedy answer to it (ids, the end token included)."""
+    """A sample and the target's greedy answer to it (ids, the end token included).
+
+    `family` is one of the generator's, or a folder of pictures, whose `size` is the picture's own.
+    """
 
     family: str
     seed: int
@@ -35,7 +40,11 @@ class Answered:
     answer: tuple[int, ...]
 
     def draw(self) -> Sample:
-        return sample(self.family, self.seed, self.split, size=self.size)
+        return _draw(self.family, self.seed, self.split, self.size)
+
+
+def _draw(family: str, seed: int, split: Split, size: tuple[int, int]) -> Sample:
+    return sample(family, seed, split, size=size) if family in MAKERS else photo(Path(family), seed, split)
 
 
 def make_prompt(parts: TargetParts, drawn: Sample) -> Prompt:
@@ -113,7 +122,13 @@ def answer_samples(
 
 
 def build_corpus(
-    parts: TargetParts, families: dict[str, float], count: int, seed: object, split: Split = "train", quiet: bool = True
+    parts: TargetParts,
+    families: dict[str, float],
+    count: int,
+    seed: object,
+    split: Split = "train",
+    max_new_tokens: int = 160,
+    quiet: bool = True,
 ) -> list[Answered]:
     """`count` answered samples; answers that did not end within the limit are left out. Deterministic in `seed`."""
     rng = random.Random(f"corpus/{seed}/{split}")
@@ -125,12 +140,12 @@ def build_corpus(
         )
         for _ in range(count)
     ]
-    drawn = [sample(family, number, split, size=size) for family, number, size in keys]
-    ends = parts.eos_ids
+    drawn = [_draw(family, number, split, size) for family, number, size in keys]
+    answers = answer_samples(parts, drawn, max_new_tokens, quiet=quiet)
     return [
-        Answered(family, number, split, size, tuple(answer))
-        for (family, number, size), answer in zip(keys, answer_samples(parts, drawn, quiet=quiet), strict=True)
-        if answer and answer[-1] in ends
+        Answered(family, number, split, one.image.size, tuple(answer))
+        for (family, number, _), one, answer in zip(keys, drawn, answers, strict=True)
+        if answer and answer[-1] in parts.eos_ids
     ]
 
 

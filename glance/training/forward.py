@@ -79,7 +79,7 @@ class TargetForward:
         indices, weights, cos, sin = self._grid_tables(grid)
         projection = visual.patch_embed.proj
         x = F.linear(pixels, projection.weight.flatten(1), projection.bias)
-        x = x + (visual.pos_embed(indices) * weights[..., None]).sum(1)
+        x = x + (visual.pos_embed(indices) * weights[..., None]).sum(1).to(x.dtype)
         deep = []
         for i, block in enumerate(visual.blocks):
             x = self.block(block, x, cos, sin)

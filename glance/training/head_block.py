@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glance.drafters.block import BlockConfig, BlockHead, default_layer_ids
 from glance.drafters.layers import Attention, rotate
-from glance.training.head_recipe import HeadRecipe
+from glance.training.head_recipe import HeadRecipe, geometry
 from glance.training.states import Row
 
 
@@ -25,7 +25,7 @@ def build_block_head(recipe: HeadRecipe, text: nn.Module, mask_token_id: int) ->
     text_config = text.config
     head = BlockHead(
         BlockConfig(
-            **recipe.geometry(text_config),
+            **geometry(text_config),
             num_hidden_layers=recipe.layers,
             block_size=recipe.block_size,
             mask_token_id=mask_token_id,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glance.drafters.eagle3 import Eagle3Config, Eagle3Head, default_layer_ids
 from glance.target import EMBEDDINGS
 from glance.training.corpus import Answered
-from glance.training.head_recipe import HeadRecipe
+from glance.training.head_recipe import HeadRecipe, geometry
 from glance.training.states import Row
 
 
@@ -24,7 +24,7 @@ def build_eagle3_head(recipe: HeadRecipe, text_config, embed: nn.Embedding, corp
     kept = torch.tensor(sorted([*frequent, *(next(rest) for _ in range(size - len(frequent)))]))
     head = Eagle3Head(
         Eagle3Config(
-            **recipe.geometry(text_config),
+            **geometry(text_config),
             vocab_size=text_config.vocab_size,
             draft_vocab_size=size,
             target_layer_ids=default_layer_ids(text_config.num_hidden_layers),

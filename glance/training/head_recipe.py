@@ -12,7 +12,8 @@ class HeadRecipe:
 
     Args:
         kind: `glance` (block head, DFlash format) or `eagle3` (SpecForge format).
-        samples: samples drawn for the corpus; answers that do not end are left out.
+        families: the generator's task families, or folders of pictures, and their shares.
+        samples: samples drawn for the corpus; answers that do not end within `max_new_tokens` are left out.
         layers: decoder layers of a block head; an EAGLE-3 head has one.
         fused: target layers that a block head reads, chosen by DFlash's rule; EAGLE-3 reads three.
         decay: loss weight of offset j is decay^j (0.8 in the paper; EAGLE-3 weighs its passes alike).
@@ -32,6 +33,7 @@ class HeadRecipe:
     families: dict[str, float] = field(default_factory=dict)
     samples: int = 2400
     held_out: int = 200
+    max_new_tokens: int = 160
     epochs: int = 8
     batch: int = 24
     seed: int = 0
@@ -40,11 +42,6 @@ class HeadRecipe:
     weight_decay: float = 0.0
     warmup: float = 0.04
     clip: float = 1.0
-    mlp: int = 704
-    heads: int = 2
-    kv_heads: int = 2
-    head_dim: int = 128
-    rope_theta: float = 10000.0
     layers: int = 2
     fused: int = 5
     block_size: int = 16
@@ -59,15 +56,16 @@ class HeadRecipe:
     passes: int = 7
     draft_vocabulary: int = 320
 
-    def geometry(self, text_config: Any) -> dict[str, Any]:
-        """The config fields that both kinds of head share, for a target's text config."""
-        return {
-            "hidden_size": text_config.hidden_size,
-            "intermediate_size": self.mlp,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "head_dim": self.head_dim,
-            "rms_norm_eps": text_config.rms_norm_eps,
-            "rope_theta": self.rope_theta,
-            "max_position_embeddings": text_config.max_position_embeddings,
-        }
+
+def geometry(text_config: Any) -> dict[str, Any]:
+    """The config fields that both kinds of head share: layers as wide as those of a target with this text config."""
+    return {
+        "hidden_size": text_config.hidden_size,
+        "intermediate_size": text_config.intermediate_size,
+        "num_attention_heads": text_config.num_attention_heads,
+        "num_key_value_heads": text_config.num_key_value_heads,
+        "head_dim": text_config.head_dim,
+        "rms_norm_eps": text_config.rms_norm_eps,
+        "rope_theta": text_config.rope_parameters["rope_theta"],
+        "max_position_embeddings": text_config.max_position_embeddings,
+    }

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from glance.errors import BadInput
+
 _FOLDER = Path(__file__).parent / "recipes"
 
 
@@ -84,10 +86,10 @@ class TargetRecipe:
 
 
 def load_recipe(name: str) -> Any:
-    """The recipe of a name such as `mini-target`."""
+    """The recipe of a name such as `mini-target`. Raises `BadInput`."""
     known = sorted(path.stem.replace("_", "-") for path in _FOLDER.glob("*.py") if path.stem != "__init__")
     if name not in known:
-        raise ValueError(f"There is no recipe {name!r}; choose one of {', '.join(known)}.")
+        raise BadInput(f"There is no recipe {name!r}; choose one of {', '.join(known)}.")
     return importlib.import_module(f"glance.training.recipes.{name.replace('-', '_')}").RECIPE
 
 

@@ -11,17 +11,18 @@ from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 
+import torch
 from tqdm import tqdm
 
 from glance.checkpoints import TargetParts, load_target
+from glance.checkpoints.files import local
 from glance.errors import BadInput
 from glance.synth.vocabulary import Split
 from glance.training.corpus import Answered, build_corpus, load_corpus, save_corpus
 from glance.training.states import Reads, Row, load_rows, save_rows, teacher_forced
 
-Job = tuple[Path, str, "Shard", Path, Reads]  # target, device, which samples, where, what of the target
 _ANSWERS, _STATES = ".jsonl", ".pt"
-SIZE = 768  # samples a shard: enough that images of one size fill batches
+SIZE = 768  # samples a shard of the embedded target: enough that images of one size fill batches
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,19 @@ def shards_of(families: dict[str, float], seed: int, split: Split, count: int, s
     return [Shard(families, seed, split, start, min(start + size, count)) for start in range(0, count, size)]
 
 
+@dataclass(frozen=True)
+class Job:
+    """One shard to make, in `folder`: the target (`dtype` as torch names it), what to keep of it, and the limit."""
+
+    target: Path
+    device: str
+    dtype: str
+    shard: Shard
+    folder: Path
+    reads: Reads
+    max_new_tokens: int
+
+
 def make_shards(
     target: Path,
     shards: Sequence[Shard],
@@ -50,6 +64,8 @@ def make_shards(
     reads: Reads,
     workers: int = 1,
     device: str = "cpu",
+    dtype: str = "float32",
+    max_new_tokens: int = 160,
     quiet: bool = False,
 ) -> None:
     """Make the answers, and the target's states over them, that `folder` lacks, in `workers` processes.
@@ -61,12 +77,13 @@ def make_shards(
         BadInput: the folder holds the corpus of another target or of other families.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check(target, shards[0], folder, reads)
+    _check(target, shards[0], folder, reads, max_new_tokens)
     for name, make, kind in (("answers", _make_answers, _ANSWERS), ("states", _make_states, _STATES)):
         missing = [shard for shard in shards if not shard.file(folder, kind).exists()]
         total, left = (sum(shard.stop - shard.start for shard in some) for some in (shards, missing))
         with tqdm(total=total, initial=total - left, desc=name, disable=quiet, mininterval=5) as bar:
-            for shard in _each(make, [(target, device, shard, folder, reads) for shard in missing], workers):
+            jobs = [Job(target, device, dtype, shard, folder, reads, max_new_tokens) for shard in missing]
+            for shard in _each(make, jobs, workers):
                 bar.update(shard.stop - shard.start)
 
 
@@ -80,12 +97,18 @@ def load_states(shards: Sequence[Shard], folder: Path) -> list[Row]:
     return [row for shard in shards for row in load_rows(shard.file(folder, _STATES))]
 
 
-def _check(target: Path, shard: Shard, folder: Path, reads: Reads) -> None:
-    """Answers belong to one target, families and seed, states to what is read of it: note them, or refuse."""
+def _check(target: Path, shard: Shard, folder: Path, reads: Reads, max_new_tokens: int) -> None:
+    """Answers belong to one target, families, seed and limit, states to what is read of it: note them, or refuse."""
     weights = hashlib.sha256()
-    for file in sorted(Path(target).glob("*.safetensors")):
+    for file in sorted(local(target).glob("*.safetensors")):
         weights.update(file.read_bytes())
-    about = {"target": weights.hexdigest(), "families": shard.families, "seed": shard.seed, "reads": asdict(reads)}
+    about = {
+        "target": weights.hexdigest(),
+        "families": shard.families,
+        "seed": shard.seed,
+        "max_new_tokens": max_new_tokens,
+        "reads": asdict(reads),
+    }
     about = json.loads(json.dumps(about))  # tuples are lists there
     note = folder / "corpus.json"
     if not note.exists():
@@ -95,24 +118,23 @@ def _check(target: Path, shard: Shard, folder: Path, reads: Reads) -> None:
 
 
 @lru_cache(maxsize=1)
-def _parts(target: Path, device: str) -> TargetParts:
-    return load_target(target, device=device)
+def _parts(target: Path, device: str, dtype: str) -> TargetParts:
+    return load_target(target, getattr(torch, dtype), device)
 
 
 def _make_answers(job: Job) -> Shard:
-    target, device, shard, folder, _ = job
-    drawn = build_corpus(
-        _parts(target, device), shard.families, shard.stop - shard.start, f"{shard.seed}/{shard.start}", shard.split
-    )
-    save_corpus(drawn, shard.file(folder, _ANSWERS))
+    shard, parts = job.shard, _parts(job.target, job.device, job.dtype)
+    count, seed = shard.stop - shard.start, f"{shard.seed}/{shard.start}"
+    made = build_corpus(parts, shard.families, count, seed, shard.split, job.max_new_tokens)
+    save_corpus(made, shard.file(job.folder, _ANSWERS))
     return shard
 
 
 def _make_states(job: Job) -> Shard:
-    target, device, shard, folder, reads = job
-    rows = teacher_forced(_parts(target, device), load_corpus(shard.file(folder, _ANSWERS)), reads)
-    save_rows(rows, shard.file(folder, _STATES))
-    return shard
+    parts = _parts(job.target, job.device, job.dtype)
+    rows = teacher_forced(parts, load_corpus(job.shard.file(job.folder, _ANSWERS)), job.reads)
+    save_rows(rows, job.shard.file(job.folder, _STATES))
+    return job.shard
 
 
 def _each(make: Callable[[Job], Shard], jobs: Sequence[Job], workers: int) -> Iterator[Shard]:

@@ -1,0 +1,110 @@
+"""The entropy law of recorded runs, lane by lane: no model is needed, only traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import law
+from ..trace import Law, Round, Trace
+
+ENTROPIES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+GROUP = 10  # rounds of a group of the noise ceiling, at the least
+
+
+@dataclass(frozen=True)
+class LaneLaw:
+    """One lane's rounds of all runs, and the law that they follow.
+
+    Args:
+        rounds: those in which the head drafted.
+        ceiling: the best R squared of any predictor that sees the root entropy alone.
+        cap: the longest mean accepted length that the law allows, which is at entropy 0.
+        copying, other: of the two-state model fitted by `sticky`: the share of rounds that copy and accept all, and
+            the probability of a match in the others.
+        threshold: the share of copying rounds above which the mean at entropy 0 passes e^intercept.
+    """
+
+    lane: str
+    rounds: tuple[Round, ...]
+    law: Law
+    ceiling: float
+    cap: float
+    copying: float
+    other: float
+    threshold: float
+
+    def figures(self) -> dict[str, float]:
+        """Flat numbers, each under the lane's name."""
+        fitted = ("intercept", "slope", "low", "high", "horizon", "r", "rounds")
+        own = ("ceiling", "cap", "copying", "other", "threshold")
+        found = {name: getattr(self.law, name) for name in fitted} | {name: getattr(self, name) for name in own}
+        return {f"{self.lane}_{name}": value for name, value in found.items()}
+
+    def by_entropy(self) -> Iterator[dict[str, float]]:
+        """At each of `ENTROPIES`: the law's mean accepted length, its brackets, and what a wider tree is worth."""
+        fit = self.law
+        for nats in ENTROPIES:
+            yield {
+                "entropy": nats,
+                "lower": float(law.lower_bracket(nats)),
+                "law": float(law.expected(nats, fit.intercept, fit.slope, fit.horizon)),
+                "upper": float(law.upper_bracket(nats, horizon=fit.horizon)),
+                "width": float(law.width_value(nats, fit.intercept, fit.slope, fit.horizon)),
+            }
+
+    def survival(self) -> Iterator[dict[str, float]]:
+        """For each length: the share of rounds that reach it, as measured, by the law, and by the two-state model."""
+        fit, lengths = self.law, [len(r.accepted) for r in self.rounds]
+        p = law.match([r.entropy for r in self.rounds], fit.intercept, fit.slope)
+        model = law.two_state(self.copying, 1.0, self.other, 1.0, 1.0, fit.horizon)
+        for i, share in enumerate(model):
+            yield {
+                "length": i + 1,
+                "measured": law.tail(lengths, i + 1),
+                "law": float((p ** (i + 1)).mean()),
+                "two_state": float(share),
+            }
+
+
+def sticky(accepted: Sequence[int], horizon: int) -> tuple[float, float]:
+    """(pi, rho) of the two-state model whose states last and whose copying state accepts all: maximum likelihood.
+
+    A round accepts l < L with probability (1 - pi) rho^l (1 - rho), else the horizon L. Searched on a grid of 0.01.
+    """
+    a = np.asarray(accepted)[:, None, None]
+    pi, rho = np.meshgrid(np.linspace(0, 0.99, 100), np.linspace(0.01, 0.99, 99))
+    short = (1 - pi) * rho**a * (1 - rho)
+    likelihood = np.log(np.where(a < horizon, short, pi + (1 - pi) * rho**horizon)).sum(0)
+    best = np.unravel_index(likelihood.argmax(), likelihood.shape)
+    return float(pi[best]), float(rho[best])
+
+
+def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
+    """The law of each lane that drafted, over all runs; a lane with too few rounds has none and is left out."""
+    found: dict[str, list[Round]] = {}
+    horizons: dict[str, int] = {}
+    for trace in traces:
+        for lane in trace.lanes:
+            drafted = [r for r in lane.rounds if r.draft_passes]
+            found.setdefault(lane.id, []).extend(drafted)
+            known = lane.end.law.horizon if lane.end and lane.end.law else 0
+            deepest = max((d for r in drafted for d in r.depths), default=0)
+            horizons[lane.id] = max(horizons.get(lane.id, 0), known, deepest)
+    for lane, rounds in found.items():
+        horizon = horizons[lane]
+        if fit := law.of_rounds(rounds, horizon):
+            lengths = [len(r.accepted) for r in rounds]
+            copying, other = sticky(lengths, horizon)
+            yield LaneLaw(
+                lane=lane,
+                rounds=tuple(rounds),
+                law=fit,
+                ceiling=law.noise_ceiling([r.entropy for r in rounds], lengths, min(50, max(1, len(rounds) // GROUP))),
+                cap=law.cap(fit.intercept, horizon),
+                copying=copying,
+                other=other,
+                threshold=law.copy_threshold(fit.intercept, other, horizon),
+            )
