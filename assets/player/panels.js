@@ -82,10 +82,5 @@
       place.chosen = chosen;
       place.panel.select(lane, k);
     }
-
-    destroy() {
-      clearTimeout(this.soon);
-      clearTimeout(this.settling);
-    }
   };
 })(window.Glance = window.Glance || {});

@@ -140,10 +140,15 @@
       if (this.asked) return;
       if (!step.example || this.example === step.example || !options.open || !options.open(step.example)) { this.start(); return; }
       this.asked = step.example;
-      this.patience = setTimeout(() => {
-        this.asked = null;
-        if (this.pending) this.parts.text.replaceChildren(G.el("p", {}, LOST));
-      }, PATIENCE_MS);
+      this.patience = setTimeout(() => this.lost(), PATIENCE_MS);
+    }
+
+    /** The run that was asked for does not come. The step on show may be another one by now. */
+    lost() {
+      const { pending: step, asked } = this;
+      this.asked = null;
+      if (!step) return;
+      if (step.example === asked) this.parts.text.replaceChildren(G.el("p", {}, LOST)); else this.bring();
     }
 
     /** A run has come, the one that was asked for or another. */
