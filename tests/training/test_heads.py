@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,30 +28,14 @@ from glance.training.architecture import build_image_processor, build_target, sa
 from glance.training.corpus import Answered, answer_samples, build_corpus, make_prompt, save_corpus
 from glance.training.head_block import BlockBatch, Look, block_hidden, block_loss
 from glance.training.head_eagle3 import eagle3_loss
-from glance.training.head_recipe import HeadRecipe
-from glance.training.heads import HeadTrainer, build_head, loss_of, reads_of, train_head
+from glance.training.head_trainer import HeadTrainer
+from glance.training.heads import build_head, loss_of, reads_of, train_head
 from glance.training.states import Reads, teacher_forced
 
+from .tiny import HEAD as GLANCE
 from .tiny import SHAPE
 
-GLANCE = HeadRecipe(
-    name="tiny-glance",
-    kind="glance",
-    families={"charts": 1.0},
-    samples=4,
-    held_out=2,
-    epochs=2,
-    batch=2,
-    mlp=32,
-    heads=2,
-    kv_heads=1,
-    head_dim=16,
-    layers=2,
-    fused=2,
-    block_size=5,
-    anchors=3,
-    draft_vocabulary=40,
-)
+ROOT = Path(__file__).parents[2]
 EAGLE3 = dataclasses.replace(GLANCE, name="tiny-eagle3", kind="eagle3", passes=3)
 ANSWERS = {seed: (*(random.Random(seed).randrange(20, 260) for _ in range(14)), 2) for seed in range(4)}
 
@@ -118,7 +106,7 @@ def test_a_block_sees_only_context_before_its_root(parts, answered):
 
 
 def test_a_head_that_begins_with_target_layers_holds_their_weights(parts, answered):
-    head = build_head(dataclasses.replace(GLANCE, mlp=64, heads=1, head_dim=32, begin=(2, 3)), parts, answered)
+    head = build_head(dataclasses.replace(GLANCE, begin=(2, 3)), parts, answered)
     layers = parts.model.model.language_model.layers
     for mine, source in zip(head.layers, (2, 3), strict=True):
         assert mine.state_dict().keys() == layers[source].state_dict().keys()
@@ -212,18 +200,37 @@ def test_a_run_saves_a_head_that_loads(parts, answered, recipe, tmp_path):
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4
 
 
+def test_two_processes_train_the_head_that_two_threads_train(parts, answered, tmp_path):
+    for name in ("threads", "processes"):
+        (tmp_path / name).mkdir()
+        save_corpus(answered, tmp_path / name / "train-000000-000004.jsonl")
+        save_corpus(answered[:2], tmp_path / name / "validation-000000-000002.jsonl")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    launched = ["-m", "tests.training.launched", parts.model.name_or_path, str(tmp_path / "processes")]
+    subprocess.run([*torchrun, *launched], cwd=ROOT, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    train_head(GLANCE, parts.model.name_or_path, tmp_path / "threads", workers=2, quiet=True)
+    one, two = (torch.load(tmp_path / name / "state.pt")["head"] for name in ("threads", "processes"))
+    for key, value in one.items():
+        assert torch.allclose(value, two[key], atol=1e-5), key
+    assert len((tmp_path / "processes" / "curve.csv").read_text().splitlines()) == 1 + 4
+
+
 @pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
 def test_a_run_can_begin_with_an_earlier_head(parts, answered, recipe, tmp_path):
     earlier = build_head(dataclasses.replace(recipe, seed=7), parts, answered)
     save_head(earlier, parts, tmp_path / "earlier", torch.float32)
-    begun = build_head(recipe, parts, answered, tmp_path / "earlier")
+    begun = build_head(dataclasses.replace(recipe, layers=3), parts, answered, tmp_path / "earlier")
+    assert begun.config == earlier.config
     for (name, p), q in zip(begun.state_dict().items(), earlier.state_dict().values(), strict=True):
         assert torch.equal(p, q), name
     assert {name for name, p in begun.named_parameters() if p.requires_grad} == {
         name for name, p in earlier.named_parameters() if p.requires_grad
     }
-    with pytest.raises(BadInput, match="another shape"):
-        build_head(dataclasses.replace(recipe, mlp=48), parts, answered, tmp_path / "earlier")
+    config = tmp_path / "earlier" / "config.json"
+    scaling = {"rope_type": "default", "mrope_section": [6, 5, 5]}
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"rope_scaling": scaling}))
+    with pytest.raises(BadInput, match="begin with one that has neither"):
+        build_head(recipe, parts, answered, tmp_path / "earlier")
 
 
 @pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
@@ -282,7 +289,7 @@ def test_workers_share_a_batch_and_learn_alike(parts, answered, recipe):
 def test_an_overfitted_head_drafts_whole_blocks_in_the_engine(parts, recipe):
     """Training and serving match: on prompts learnt by heart almost every draft is accepted."""
     recipe = dataclasses.replace(
-        recipe, epochs=200, batch=4, mlp=64, anchors=8, adam_rate=0.005, muon_rate=0.02, draft_vocabulary=272, passes=5
+        recipe, epochs=200, batch=4, anchors=8, adam_rate=0.005, muon_rate=0.02, draft_vocabulary=272, passes=5
     )
     drawn = [Answered("charts", seed, "train", (256, 256), ()) for seed in range(4)]
     found = answer_samples(parts, [one.draw() for one in drawn], max_new_tokens=24)
@@ -312,6 +319,7 @@ def test_save_head_leaves_out_the_targets_embeddings(parts, answered, tmp_path):
 
 
 def test_a_corpus_holds_only_answers_that_end(parts, monkeypatch):
-    monkeypatch.setattr("glance.training.corpus.answer_samples", lambda parts, drawn, quiet: [[5, 6, 2], [5, 6, 7], []])
+    found = [[5, 6, 2], [5, 6, 7], []]
+    monkeypatch.setattr("glance.training.corpus.answer_samples", lambda parts, drawn, longest, quiet: found)
     corpus = build_corpus(parts, {"charts": 1.0}, 3, seed=0)
     assert [one.answer for one in corpus] == [(5, 6, 2)]

@@ -34,10 +34,10 @@ def made(target, monkeypatch):
     """Shards of two samples whose answers are cut short and count as ended."""
     build = module.build_corpus
 
-    def short(parts, families, count, seed, split):
+    def short(parts, families, count, seed, split, max_new_tokens):
         monkeypatch.setattr(
             "glance.training.corpus.answer_samples",
-            lambda parts, drawn, quiet: [[40 + len(one.question) % 7, 50, 2] for one in drawn],
+            lambda parts, drawn, max_new_tokens, quiet: [[40 + len(one.question) % 7, 50, 2] for one in drawn],
         )
         return build(parts, families, count, seed, split)
 

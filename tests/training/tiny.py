@@ -1,7 +1,8 @@
-"""A recipe that trains in seconds."""
+"""Recipes that train in seconds."""
 
 from __future__ import annotations
 
+from glance.training.head_recipe import HeadRecipe
 from glance.training.recipe import Shape, Stage, TargetRecipe
 
 SHAPE = Shape(
@@ -31,4 +32,19 @@ RECIPE = TargetRecipe(
         Stage("text", steps=2, vision=False, text=True, guide_weight=(0.3, 0.1), level=(0.0, 0.2)),
         Stage("joint", steps=2, vision=True, text=True, dense_weight=0.2, level=(0.0, 0.2), rate=(0.4, 0.02)),
     ),
+)
+
+HEAD = HeadRecipe(
+    name="tiny-glance",
+    kind="glance",
+    families={"charts": 1.0},
+    samples=4,
+    held_out=2,
+    epochs=2,
+    batch=2,
+    layers=2,
+    fused=2,
+    block_size=5,
+    anchors=3,
+    draft_vocabulary=40,
 )
