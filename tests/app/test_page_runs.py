@@ -57,7 +57,6 @@ def test_run_and_stop_hand_the_keyboard_to_each_other(page):
     page.keyboard.press("Enter")
     page.wait_for_function(f"() => {focused} === 'stop'")
     page.keyboard.press("Enter")
-    wait_done(page, "first")
     page.wait_for_function(f"() => {focused} === 'go'")
 
 
