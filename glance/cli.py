@@ -200,7 +200,8 @@ def calibrate(
     for name, value in figures.items():
         table.add_row(name.replace("_", " "), f"{value:.4g}")
     console.print(table)
-    keep(json_file, figures, [asdict(r) for r in rows], of(family, settings), runs=runs)
+    how = {**of(family, settings), "budget": budget, "max_new_tokens": max_new_tokens}
+    keep(json_file, figures, [asdict(r) for r in rows], how, runs=runs)
 
 
 @app.command()

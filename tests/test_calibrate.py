@@ -77,6 +77,13 @@ def test_an_answer_of_one_token_gives_no_row():
     assert not list(calibrate.measure(target, target.prefill(PROMPT), StopRules((), 1), 8))
 
 
+def test_the_presets_threshold_is_the_one_that_was_measured():
+    kept = json.loads((presets.ASSETS / "bench/ties-bf16.json").read_text())
+    assert kept["provenance"]["dtype"] == "bfloat16" and kept["provenance"]["quantize"] == "none"
+    assert presets.PRESETS["mini"].ties["cpu", "bfloat16", "none"] == kept["figures"]["threshold"]
+    assert kept["figures"]["runs"] == len(kept["runs"]) == 60
+
+
 @pytest.mark.parametrize("how", [{"dtype": "bfloat16"}, {"dtype": "bfloat16", "quantize": "4bit"}], ids=str)
 def test_the_shipped_family_in_low_precision_is_identical_with_exact_ties(how):
     """And without them it may differ, at near-ties alone: deferred rows read what packed passes have left."""
