@@ -6,6 +6,7 @@ completed on its way out.
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 from app.replay import PAGE_SCRIPTS, PLOTLY, address
@@ -52,8 +53,11 @@ class Early:
                 return
             whole = bytes(page).replace(b"<gradio-app", self.body + b"<gradio-app", 1)
             whole = whole.replace(b"</head>", self.head + b"</head>", 1)
-            start["headers"] = [h for h in start["headers"] if h[0] != b"content-length"]
-            start["headers"].append((b"content-length", str(len(whole)).encode()))
+            headers = [h for h in start["headers"] if h[0] != b"content-length"] + [(b"vary", b"accept-encoding")]
+            if b"gzip" in dict(scope["headers"]).get(b"accept-encoding", b""):  # Gradio compresses what has an ending
+                whole = gzip.compress(whole, 6)
+                headers.append((b"content-encoding", b"gzip"))
+            start["headers"] = [*headers, (b"content-length", str(len(whole)).encode())]
             await send(start)
             await send({"type": "http.response.body", "body": whole})
 

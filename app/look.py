@@ -47,10 +47,10 @@ def _where(models: Models, text: str, lane: Any, index: Any, path: str | None, p
     if not rounds or not rounds[k].emitted:
         raise BadInput("This round emitted no token; choose another one.")
     if not path:
-        raise BadInput("The picture of this run is not here; choose it on the left, and ask again.")
+        raise BadInput("The picture of this run is not here; choose it on the page, and ask again.")
     image, _ = picture(path, page)
     if [x["sha256"] for x in run.header.prompt.get("image", ())] != [hashlib.sha256(image.tobytes()).hexdigest()]:
-        raise BadInput("The picture on the left is not the one of this run; choose that one, and ask again.")
+        raise BadInput("The picture on the page is not the one of this run; choose that one, and ask again.")
     with models.turns.ticket() as ticket:
         while ticket.ahead:
             ticket.wait(1.0)

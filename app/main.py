@@ -227,7 +227,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
     examples = shipped() if examples is None else examples
     first = examples[0] if examples else None
     picture = str(first.image) if first else None
-    hello = "This is a recorded run; the model loads meanwhile." if first else "Choose a picture and press Run."
+    hello = "This is a recorded run. Press Run to ask the model itself." if first else "Choose a picture and press Run."
     with gr.Blocks(
         title="GLANCE: visual speculative decoding", fill_width=True, delete_cache=(3600, 3600), analytics_enabled=False
     ) as demo:
@@ -235,7 +235,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         with gr.Row():
             with gr.Column(scale=1, min_width=270, elem_id="ask"):
                 upload = gr.File(
-                    picture, label="Document or chart (image or PDF)", file_types=["image", ".pdf"], height=150,
+                    picture, label="Image or PDF (✕ to change)", file_types=["image", ".pdf"], height=150,
                     elem_id="upload",
                 )  # fmt: skip
                 page = gr.Number(1, label="Page", precision=0, minimum=1, visible=False, elem_id="page")

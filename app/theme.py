@@ -39,6 +39,7 @@ html { overflow-y: scroll; }
 #status .html-container, #view .html-container, #examples .html-container { padding: 0; }
 #status .gl-status { min-height: 2.9em; margin: 0; font-size: 14.5px; line-height: 1.45; color: var(--body-text-color);
   overflow-wrap: anywhere; }
+#seen .image-container { padding-top: 28px; }
 .gl-note p { font-size: 12.5px; color: var(--body-text-color-subdued); }
 #go, #stop { min-height: 44px; }
 .gl-picker { display: flex; gap: 8px; overflow-x: auto; padding: 3px; }

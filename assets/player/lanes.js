@@ -160,7 +160,7 @@
         words.push("Done in " + G.ms(stats.ms) + ": " + G.reason(closing.reason) + ".");
         const whole = this.endToEnd(card.lane);
         if (whole) words.push("Prefill included " + G.fixed(whole, 2) + "×.");
-        words.push("SHA-256 " + closing.sha256.slice(0, 10) + "…");
+        words.push("SHA\u2011256 " + closing.sha256.slice(0, 10) + "…");
         if (closing.identity.verdict === "differs") words.push(closing.identity.sentence);
         if (closing.note) words.push("⚠ " + closing.note);
       }

@@ -40,6 +40,12 @@
     });
   }
 
+  /** Which recorded run is on show, if it is one. */
+  function markExample({ run, options }) {
+    const name = run && options.examples[run.header.run];
+    for (const button of document.querySelectorAll(".gl-picker button")) button.setAttribute("aria-pressed", button.dataset.name === name);
+  }
+
   /** As Gradio will decide it. */
   function wearTheme() {
     const wanted = new URLSearchParams(location.search).get("__theme") || "system";
@@ -80,7 +86,7 @@
     element.querySelector(".gl-root").replaceWith(root);
     early.remove();
     G.page.arrived = (player) => {
-      const update = () => { player.feed(props.value); G.followLink(player); };
+      const update = () => { player.feed(props.value); markExample(player); G.followLink(player); };
       answerBy(player.options, look, (does) => watch("answer", () => does(props.answer)));
       watch("value", update);
       update();

@@ -1,6 +1,7 @@
 """The player starts from the page's own HTML, before and without Gradio's scripts, and moves to its place later."""
 
 import asyncio
+import gzip
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.app.steps import ROOT
 PAGE = b"<html><head><title>x</title></head><body><gradio-app></gradio-app></body></html>"
 
 
-def answers(path: str, parts: list[bytes]) -> list[dict]:
+def answers(path: str, parts: list[bytes], accept: bytes = b"") -> list[dict]:
     """What a client gets from an app that answers with these parts, through the middleware."""
 
     async def app(scope, receive, send):
@@ -24,7 +25,11 @@ def answers(path: str, parts: list[bytes]) -> list[dict]:
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Early(app)({"type": "http", "method": "GET", "path": path}, None, send))
+    asyncio.run(
+        Early(app)(
+            {"type": "http", "method": "GET", "path": path, "headers": [(b"accept-encoding", accept)]}, None, send
+        )
+    )
     return sent
 
 
@@ -34,6 +39,8 @@ def test_the_page_is_completed_however_it_comes_and_nothing_else_is():
     assert dict(start["headers"])[b"content-length"] == str(len(body["body"])).encode()
     assert text.index("G.startPage = ") < text.index("</head>") < text.index('<div id="early">')
     assert text.index("Glance.startPage(") < text.index("<gradio-app") and text.count('id="early"') == 1
+    start, packed = answers("/", [PAGE], b"gzip, br")
+    assert dict(start["headers"])[b"content-encoding"] == b"gzip" and gzip.decompress(packed["body"]) == body["body"]
     assert [m.get("body") for m in answers("/gradio_api/stream", [PAGE, b"more"])] == [None, PAGE, b"more"]
 
 
@@ -41,7 +48,7 @@ def test_the_page_is_completed_however_it_comes_and_nothing_else_is():
 def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_place(stub_server, visit):
     page = visit.blank(reduced_motion="no-preference", viewport={"width": 1280, "height": 900})
     held = []
-    page.route("**/assets/index-*.js", held.append)
+    page.route("**/assets/index-*.js", lambda route: held.append(route), times=1)
     page.goto(stub_server, wait_until="commit")
     page.wait_for_selector("#early .gl-root[data-ready][data-playing='1']")
     page.wait_for_function("() => +document.querySelector('#early .gl-root').dataset.t > 5")
@@ -51,9 +58,7 @@ def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_pl
     width = page.evaluate("kept.clientWidth")
     while not held:
         page.wait_for_timeout(20)
-    page.unroute("**/assets/index-*.js")
-    for route in held:
-        route.continue_()
+    held[0].continue_()
     page.wait_for_selector(f"{ROOT}[data-ready]")
     assert page.evaluate(f"document.querySelector('{ROOT}') === kept") and page.locator(".gl-root").count() == 1
     assert page.get_attribute(ROOT, "data-t") == "9.000" and page.locator("#early").count() == 0

@@ -139,7 +139,7 @@ def test_another_picture_is_a_sentence(page):
     page.wait_for_selector(f"{ROOT}[data-run=hostile][data-done]")
     player(page, "P.goTo(2, 0)")
     page.click(ASK)
-    wait_said(page, "The picture on the left is not the one of this run")
+    wait_said(page, "The picture on the page is not the one of this run")
     assert page.locator(".gl-seen").count() == 0
 
 

@@ -18,6 +18,7 @@ def test_upload_run_scrub(page, tmp_path):
     wait_done(page, "first")
     assert "same bytes" in status(page)
     assert page.inner_text(".gl-question") == "What is this?"
+    assert page.locator("#examples [aria-pressed=true]").count() == 0, "it is none of the recorded runs"
     slider = page.locator(".gl-scrub")
     box = slider.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
