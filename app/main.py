@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from app import engine_panel, run, zero
+from app import engine_panel, model_panel, run, zero
 from app.early import Early
 from app.look import MAX_TRACE, answer, where
 from app.models import Models
@@ -269,6 +269,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                 with gr.Accordion("How to read this", open=False):
                     gr.Markdown(GUIDE)
                 engine_panel.build(upload, page, question, tokens)
+                model_panel.build(models)
         # The last file that could be read: what Run uses, also after a bad one was refused.
         source = gr.File(picture, visible="hidden")
 

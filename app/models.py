@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from PIL import Image
@@ -50,20 +50,21 @@ class FamilyEngine:
         return attend(self._family, prompt, answer, emitted)
 
 
-def _load() -> Engine:
+def load(name: str | None = None, parts: Mapping[str, str] | None = None) -> Engine:
+    """The engine of a preset, by default of the one in `GLANCE_PRESET`; raises as `presets.load`."""
     from glance import presets  # brings torch, which the first screen must not wait for
 
-    return zero.engine(FamilyEngine(presets.load(os.environ.get("GLANCE_PRESET", "mini"))))
+    return zero.engine(FamilyEngine(presets.load(name or os.environ.get("GLANCE_PRESET", "mini"), **(parts or {}))))
 
 
 class Models:
     """An engine that loads in a thread of its own.
 
     Args:
-        load: makes the engine; by default of the preset that the environment variable `GLANCE_PRESET` names.
+        load: makes the engine.
     """
 
-    def __init__(self, load: Callable[[], Engine] = _load) -> None:
+    def __init__(self, load: Callable[[], Engine] = load) -> None:
         self.turns = Turns()
         self._load = load
         self._lock = threading.Lock()
@@ -80,13 +81,25 @@ class Models:
         """Begin to load, unless that is done or under way. After a failure, try again."""
         with self._lock:
             if self._engine is None and not (self._thread and self._thread.is_alive()):
-                self._error = None
-                self._thread = threading.Thread(target=self._run, name="load-models", daemon=True)
-                self._thread.start()
+                self._begin(self._load)
 
-    def _run(self) -> None:
+    def change(self, load: Callable[[], Engine]) -> None:
+        """Forget the engine, so that its memory is free, and begin to load another; after a failure `start` loads the
+        earlier one again."""
+        self.wait(threading.TIMEOUT_MAX)
+        with self._lock:
+            self._engine = None
+            self._begin(load)
+
+    def _begin(self, load: Callable[[], Engine]) -> None:
+        self._error = None
+        self._thread = threading.Thread(target=self._run, args=(load,), name="load-models", daemon=True)
+        self._thread.start()
+
+    def _run(self, load: Callable[[], Engine]) -> None:
         try:
-            self._engine = self._load()
+            self._engine = load()
+            self._load = load
         except Exception as error:  # whoever waits gets it
             self._error = error
 
