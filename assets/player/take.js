@@ -142,12 +142,18 @@
     }
 
     begin() {
-      this.select();
+      G.hide(this.address, true, this.link);
       this.said.textContent = "";
     }
 
     update() {}
-    select() { G.hide(this.address, true, this.link); }
+
+    /** A link to another moment would mislead. */
+    select() {
+      const { address } = this;
+      G.hide(address, address.hidden || G.makeLink(this.player) !== address.value, this.link);
+    }
+
     redraw() {}
   };
 })(window.Glance = window.Glance || {});

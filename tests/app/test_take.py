@@ -112,6 +112,8 @@ def test_a_link_brings_back_lane_round_and_time(stub_server, visit):
     page.click(".gl-take button:text-is('Link')")
     link = page.locator("[data-panel=take] input")
     link.wait_for()
+    player(page, "P.panels.at(-1).select(P.lane, 4)")  # as where the round settles after the click
+    assert link.is_visible()
     address, _, hash = link.input_value().partition("#")
     assert address.startswith(stub_server)
     there = visit(stub_server, hash=f"#{hash}")
