@@ -42,63 +42,40 @@ def target(
     typer.echo(f"saved in {folder}")
 
 
-@train.command("glance")
-def glance(
-    out: Out,
-    target: Target = "",
-    preset: Preset = "",
-    recipe: str = "mini-glance",
-    images: Images = None,
-    corpus: Corpus = None,
-    start_from: Earlier = "",
-    workers: Workers = 1,
-    device: Device = "cpu",
-) -> None:
-    """Train the GLANCE block head of a target. `accelerate launch -m glance train glance …` shares it among GPUs."""
-    _head(out, target, preset, recipe, images, corpus, start_from, workers, device)
+def _head_command(kind: str, what: str) -> None:
+    """Register the command that trains one kind of head."""
+
+    def head(
+        out: Out,
+        target: Target = "",
+        preset: Preset = "",
+        recipe: str = f"mini-{kind}",
+        images: Images = None,
+        corpus: Corpus = None,
+        start_from: Earlier = "",
+        workers: Workers = 1,
+        device: Device = "cpu",
+    ) -> None:
+        from glance.presets import resolve
+        from glance.training.heads import train_head
+        from glance.training.recipe import load_recipe
+
+        dtype, chosen = "float32", load_recipe(recipe)
+        if bool(target) == bool(preset):
+            raise BadInput("Name the target by either --target or --preset.")
+        if preset:
+            found = resolve(preset)
+            target, dtype = found.target, found.dtype
+        if images:
+            chosen = replace(chosen, families={str(images.resolve()): 1.0})
+        if not chosen.families:
+            raise BadInput(f"The recipe {recipe} draws no pictures of its own; name a folder of them with --images.")
+        folder = train_head(chosen, target, out, corpus, workers, device, dtype, start_from or None)
+        typer.echo(f"saved in {folder}")
+
+    about = f"Train the {what} of a target. `accelerate launch -m glance train {kind} …` shares it among GPUs."
+    train.command(kind, help=about)(head)
 
 
-@train.command("eagle3")
-def eagle3(
-    out: Out,
-    target: Target = "",
-    preset: Preset = "",
-    recipe: str = "mini-eagle3",
-    images: Images = None,
-    corpus: Corpus = None,
-    start_from: Earlier = "",
-    workers: Workers = 1,
-    device: Device = "cpu",
-) -> None:
-    """Train the EAGLE-3 head of a target. `accelerate launch -m glance train eagle3 …` shares it among GPUs."""
-    _head(out, target, preset, recipe, images, corpus, start_from, workers, device)
-
-
-def _head(
-    out: Path,
-    target: str,
-    preset: str,
-    recipe: str,
-    images: Path | None,
-    corpus: Path | None,
-    start_from: str,
-    workers: int,
-    device: str,
-) -> None:
-    """The recipe says which kind of head it makes."""
-    from glance.presets import resolve
-    from glance.training.heads import train_head
-    from glance.training.recipe import load_recipe
-
-    dtype, chosen = "float32", load_recipe(recipe)
-    if bool(target) == bool(preset):
-        raise BadInput("Name the target by either --target or --preset.")
-    if preset:
-        found = resolve(preset)
-        target, dtype = found.target, found.dtype
-    if images:
-        chosen = replace(chosen, families={str(images.resolve()): 1.0})
-    if not chosen.families:
-        raise BadInput(f"The recipe {recipe} draws no pictures of its own; name a folder of them with --images.")
-    head = train_head(chosen, target, out, corpus, workers, device, dtype, start_from or None)
-    typer.echo(f"saved in {head}")
+_head_command("glance", "GLANCE block head")
+_head_command("eagle3", "EAGLE-3 head")
