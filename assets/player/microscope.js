@@ -17,19 +17,25 @@
       this.width = 0;
     }
 
-    /** Show round k of the chosen lane in a phase; `progress` from 0 to 1 within it. */
-    show(k, phase, progress) {
-      const { player } = this, { run, lane, parts } = player, round = lane.rounds[k];
-      G.updateStages(parts.stages, round, phase, progress);
+    /** Draw the tree of a moment of the chosen lane, {k, phase, progress from 0 to 1 within it}. First in a step: Plotly
+        asks for the page's layout, which is known as long as nothing else has changed. */
+    draw({ k, phase, progress }) {
+      const { player } = this, { run, lane } = player;
       const key = [lane.id, k, phase, phase === "draft" || phase === "build" ? Math.round(progress * 16) : 0,
         lane.rounds.length, lane.maxDepth, !!lane.closing].join();
-      if (key === this.key) return;
       const now = performance.now();
-      if (player.follow && !run.done && now - (this.drawn || 0) < LIVE_MS) return;
+      if (key === this.key || (player.follow && !run.done && now - (this.drawn || 0) < LIVE_MS)) return;
       this.drawn = now;
       this.key = key;
-      this.write(k, phase, progress);
-      this.draw(round, phase, progress);
+      this.stale = true;
+      this.drawTree(lane.rounds[k], phase, progress);
+    }
+
+    /** Say what `draw` has drawn, where that is new. */
+    tell({ k, phase, progress }) {
+      G.updateStages(this.player.parts.stages, this.player.lane.rounds[k], phase, progress);
+      if (this.stale) this.write(k, phase, progress);
+      this.stale = false;
     }
 
     write(k, phase, progress) {
@@ -45,15 +51,16 @@
       G.lock(parts.rarer, G.nextSurprise(run, lane, k, -1) === undefined);
       G.sayInto(parts.why, phase === "done" ? G.why(run, lane, round) : []);
       const tops = round && G.tops(run, round);
-      if (parts.tops.hidden !== !tops) this.width = 0; // they stand beside the tree
-      parts.tops.hidden = !tops;
       parts.tops.replaceChildren(...(tops ? [tops] : []));
       parts.tree.setAttribute("aria-label", "Candidate tree. " + G.plain(words));
       if (round && parts.table.open) parts.tableBody.replaceChildren(G.candidates(run, round));
     }
 
-    draw(round, phase, progress) {
+    drawTree(round, phase, progress) {
       const { run, lane, parts, root, theme, playing } = this.player;
+      const alone = !round || !G.topRows(round).length;
+      if (parts.tops.hidden !== alone) this.width = 0; // they stand beside the tree
+      parts.tops.hidden = alone;
       this.width = this.width || parts.tree.clientWidth; // read once: it makes the browser lay the page out
       if (!this.width) return;
       parts.canvas.hidden = !round;
@@ -65,10 +72,27 @@
         const scene = this.scene = G.treeScene(run, lane, round, view);
         this.height = scene.height;
         parts.plot.style.width = scene.width + "px";
-        G.paint(parts.canvas, scene, theme);
-        Plotly.react(parts.plot, scene.marks, G.treeLayout(scene, theme, theme.size), { displayModeBar: false, responsive: false });
+        this.plot(scene.marks, G.treeLayout(scene, theme, theme.size));
       }
       root.dataset.ready = "1";
+    }
+
+    /** As Plotly's `react`, which compares all with what was there; here all is new. */
+    plot(data, layout) {
+      const { plot } = this.player.parts;
+      if (!plot.data) {
+        Plotly.newPlot(plot, data, layout, { displayModeBar: false, responsive: false });
+      } else {
+        Object.assign(plot, { data, layout });
+        Plotly.redraw(plot);
+      }
+    }
+
+    /** Paint what `draw` has drawn. Last in a step: a canvas asks for the page's layout, too. */
+    paint() {
+      if (this.painted === this.scene) return;
+      this.painted = this.scene;
+      G.paint(this.player.parts.canvas, this.scene, this.player.theme);
     }
   };
 })(window.Glance = window.Glance || {});

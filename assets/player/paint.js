@@ -20,7 +20,13 @@
     pen.fillStyle = theme.band;
     for (const [from, to] of scene.bands) pen.fillRect(from, 0, to - from, height);
     for (const edge of scene.edges) line(pen, edge);
-    for (const label of scene.labels) write(pen, label);
+    pen.direction = "ltr"; // a label isolates itself
+    let font = "";
+    for (const label of scene.labels) {
+      const wanted = fontOf(label);
+      if (wanted !== font) pen.font = font = wanted; // the browser asks for the canvas' style then
+      write(pen, label);
+    }
   };
 
   function line(pen, { points: [xs, ys], color, width, dash }) {
@@ -36,10 +42,11 @@
     pen.stroke();
   }
 
+  const fontOf = ({ font: { size, mono, bold } }) => (bold ? "bold " : "") + size + "px " + (mono ? G.MONO : G.SANS);
+
   /** Baselines are where Plotly's text positions have them. */
-  function write(pen, { x, y, text, where, font: { size, color, mono, bold } }) {
+  function write(pen, { x, y, text, where, font: { size, color } }) {
     const down = { above: -0.25, below: 0.75, right: 0.25, middle: 0.25 }[where];
-    pen.font = (bold ? "bold " : "") + size + "px " + (mono ? G.MONO : G.SANS);
     pen.fillStyle = color;
     pen.textAlign = where === "right" ? "left" : "center";
     pen.fillText(text, x, -y + down * size);

@@ -128,11 +128,13 @@
       if (!this.run) return;
       const { run, parts } = this;
       this.t = Math.max(0, Math.min(run.total, t));
+      const moment = this.moment();
+      this.microscope.draw(moment);
       parts.scrub.value = this.t;
       this.lanes.update(this.t, this.playing || this.follow);
       this.timeline.place(this.t);
       parts.clock.textContent = G.ms(this.t) + " of " + G.ms(run.total);
-      this.showRound();
+      this.tell(moment);
     }
 
     /** While rounds pass faster than one can look, a tree stays for a moment; lanes and time line go on. */
@@ -146,33 +148,33 @@
 
     /** Which round of the chosen lane is on show at t, and in which phase. */
     moment() {
-      const { lane, t } = this, k = lane.finished(t), count = lane.rounds.length;
-      if (k >= count || (k > 0 && t - lane.end[k - 1] < 1e-3)) return { k: Math.max(0, Math.min(k, count) - 1), phase: "done", progress: 1 };
-      const round = lane.rounds[k];
-      if (this.playing && !this.slow && round.total / this.speed < READABLE_MS) {
-        return { k: this.hold(Math.max(0, k - 1)), phase: k ? "done" : "draft", progress: 0 };
-      }
-      let into = t - lane.start[k];
-      for (const stage of G.STAGES) {
-        const length = round.ms[stage] || 0;
-        if (into < length) return { k, phase: stage === "commit" ? "done" : stage, progress: into / length };
-        into -= length;
-      }
-      return { k, phase: "done", progress: 1 };
+      const { lane, t } = this, k = lane.finished(t), round = lane.rounds[k];
+      const quick = round && round.total / this.speed < READABLE_MS && !(k > 0 && t - lane.end[k - 1] < 1e-3);
+      if (quick && this.playing && !this.slow) return { k: this.hold(Math.max(0, k - 1)), phase: k ? "done" : "draft", progress: 0 };
+      return lane.at(t);
     }
 
     showRound() {
-      const { lane, root } = this, { k, phase, progress } = this.moment();
+      const moment = this.moment();
+      this.microscope.draw(moment);
+      this.tell(moment);
+    }
+
+    /** All that names the round on show. */
+    tell(moment) {
+      const { lane, root } = this, { k, phase } = moment;
       root.dataset.chosen = lane.id;
       root.dataset.round = lane.rounds[k] ? k : "";
       root.dataset.phase = phase;
       root.dataset.t = this.t.toFixed(3);
       this.lanes.select(this.focus, k);
       this.timeline.select(lane, k);
-      this.microscope.show(k, phase, progress);
-      if (this.playing || this.follow) return;
-      this.sections.select();
-      this.lanes.reveal();
+      this.microscope.tell(moment);
+      if (!this.playing && !this.follow) {
+        this.sections.select();
+        this.lanes.reveal();
+      }
+      this.microscope.paint();
     }
 
     choose(order) {

@@ -77,6 +77,19 @@
     /** Rounds that are finished at time t. */
     finished(t) { return countUpTo(this.end, t); }
 
+    /** The round that is on show at time t, its phase, and how far it is within that (0 to 1). */
+    at(t) {
+      const k = this.finished(t), count = this.rounds.length;
+      if (k >= count || (k > 0 && t - this.end[k - 1] < 1e-3)) return { k: Math.max(0, Math.min(k, count) - 1), phase: "done", progress: 1 };
+      let into = t - this.start[k];
+      for (const stage of STAGES) {
+        const length = this.rounds[k].ms[stage] || 0;
+        if (into < length) return { k, phase: stage === "commit" ? "done" : stage, progress: into / length };
+        into -= length;
+      }
+      return { k, phase: "done", progress: 1 };
+    }
+
     /** The numbers after k rounds, by the same definitions as the closing line's summary. */
     stats(k) {
       const sum = this.sums[k];
