@@ -287,3 +287,8 @@ def test_nothing_global_changes():
     buffer = io.BytesIO()
     gradient().save(buffer, "PNG")
     assert Image.open(buffer).format == "PNG"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"There is no readable file gone\.png; choose it again"):
+        load_image(tmp_path / "gone.png")
