@@ -72,7 +72,7 @@
         const scene = this.scene = G.treeScene(run, lane, round, view);
         this.height = scene.height;
         parts.plot.style.width = scene.width + "px";
-        this.plot(scene.marks, G.treeLayout(scene, theme, theme.size));
+        this.plot([{ ...scene.others, mode: "none" }, ...scene.marks], G.treeLayout(scene, theme, theme.size));
       }
       root.dataset.ready = "1";
     }

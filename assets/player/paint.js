@@ -1,11 +1,11 @@
-/* Edges and labels of a tree on a canvas behind its Plotly figure. As traces of the figure they cost more than all of
-   the rest of a step: Plotly styles every label twice. */
+/* The many parts of a tree on a canvas behind its Plotly figure: edges, labels, and the candidates that were not accepted.
+   As traces of the figure they cost more than all of the rest of a step: Plotly styles every point and label twice. */
 (function (G) {
   "use strict";
 
   const MOST = 16e6; // pixels of a canvas that every browser can make
 
-  /** Draw the bands, edges and labels of a scene (`G.treeScene`) on a canvas of its size or larger. */
+  /** Draw the bands, edges, not accepted candidates and labels of a scene (`G.treeScene`) on a canvas of its size or larger. */
   G.paint = function (canvas, scene, theme) {
     const { width, height } = scene, ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST / (width * height)));
     if (canvas.ratio !== ratio || canvas.width < width * ratio || canvas.height < height * ratio) { // a new one costs
@@ -20,6 +20,7 @@
     pen.fillStyle = theme.band;
     for (const [from, to] of scene.bands) pen.fillRect(from, 0, to - from, height);
     for (const edge of scene.edges) line(pen, edge);
+    discs(pen, scene.others);
     pen.direction = "ltr"; // a label isolates itself
     let font = "";
     for (const label of scene.labels) {
@@ -39,6 +40,18 @@
       if (x !== null) pen[drawing ? "lineTo" : "moveTo"](x, -ys[i]);
       drawing = x !== null;
     });
+    pen.stroke();
+  }
+
+  function discs(pen, { x, y, marker: { size, color, line: { color: rim, width } } }) {
+    Object.assign(pen, { fillStyle: color, strokeStyle: rim, lineWidth: width });
+    pen.setLineDash([]);
+    pen.beginPath();
+    size.forEach((diameter, i) => {
+      pen.moveTo(x[i] + diameter / 2, -y[i]);
+      pen.arc(x[i], -y[i], diameter / 2, 0, 2 * Math.PI);
+    });
+    pen.fill();
     pen.stroke();
   }
 

@@ -65,7 +65,8 @@
   /** What the picture of a round is made of, in pixels (y is negative downwards, as in the figure).
       @param view {width, phase: draft|build|verify|done, progress: 0..1 within the phase, theme, least: pixels of
       height at least, size: factor of the type, 1 where left out}
-      @returns marks: Plotly traces of the nodes, with what hovers over them; edges: {x, y, color, width, dash: pixels};
+      @returns others: a Plotly trace of the candidates that were not accepted, with what hovers over them; marks: those of
+      all other nodes; edges: {x, y, color, width, dash: pixels};
       labels: {x, y, text, where: above|below|right, font: {size, color, mono, bold}}; bands: [x0, x1]; width, height */
   G.treeScene = function (run, lane, round, view) {
     const { theme, phase, progress } = view;
@@ -90,13 +91,13 @@
       elbow(accepted.has(i) ? green : grey, ...at(round.parents[i]), ...at(i), bend(round.depths[i] - 1));
     }
     const q = (i) => Math.exp(round.log_q[i]);
-    nodes(shown.filter((i) => !accepted.has(i)), (i) => 6 + 6 * q(i), {
+    const others = nodes(shown.filter((i) => !accepted.has(i)), (i) => 6 + 6 * q(i), {
       color: done ? theme.bg : checking ? theme.blue : theme.sky, line: { color: done ? theme.faint : theme.blue, width: 1.5 },
     }, { size: 11.5 * size, color: done ? theme.muted : theme.fg, mono: true });
     const strong = { size: 13 * size, color: theme.fg, mono: true, bold: true };
-    nodes(shown.filter((i) => accepted.has(i)), (i) => 10 + 6 * q(i), {
+    marks.push(nodes(shown.filter((i) => accepted.has(i)), (i) => 10 + 6 * q(i), {
       color: theme.green, line: { color: theme.bg, width: 1.5 },
-    }, strong);
+    }, strong));
     pushRoot();
     if (done && round.bonus !== null) pushOwn();
 
@@ -109,10 +110,10 @@
       { points: green, color: theme.green, width: 5, dash: [] },
       { points: dashed, color: theme.vermillion, width: 3.5, dash: [8, 4] },
     ].filter(({ points }) => points[0].length);
-    return { marks, edges, labels, bands, width, height, level };
+    return { others, marks, edges, labels, bands, width, height, level };
 
     function nodes(list, diameter, marker, font) {
-      marks.push({
+      const trace = {
         type: "scatter", mode: "markers", showlegend: false, cliponaxis: false,
         x: list.map((i) => at(i)[0]), y: list.map((i) => at(i)[1]),
         marker: { ...marker, opacity: 1, symbol: "circle", size: list.map((i) => diameter(i) * size) },
@@ -123,13 +124,14 @@
         hovertemplate: "<b>%{customdata[0]}</b><br>drafter q = %{customdata[1]}"
           + (done ? "<br>target p = %{customdata[2]}" : "")
           + "<br>depth %{customdata[3]}, the drafter’s choice no. %{customdata[4]} there<br>%{customdata[5]}<extra></extra>",
-      });
+      };
       for (const i of list) {
         const [x, y] = at(i), gap = diameter(i) * size * 0.625 + 1;
         // Right of a leaf its row is always empty; above a node may stand another node's label.
         if (!font.bold && L.leaf[i]) write(x + gap + 0.6 * font.size, y, run.label(round.tokens[i], chars), font, "right");
         else write(x, y + gap, run.label(round.tokens[i], chars), font, "above");
       }
+      return trace;
     }
     function mark(x, y, extra) {
       marks.push({ type: "scatter", mode: "markers", x: [x], y: [y], showlegend: false, cliponaxis: false, hoverinfo: "skip", ...extra });
@@ -178,7 +180,7 @@
 
   /** The whole round as one Plotly figure, for a picture that leaves the page; the view as `G.treeScene` takes it. */
   G.treeFigure = function (run, lane, round, view) {
-    const scene = G.treeScene(run, lane, round, view), { marks, edges, labels, bands, width, height } = scene;
+    const scene = G.treeScene(run, lane, round, view), { others, marks, edges, labels, bands, width, height } = scene;
     const plain = { type: "scatter", hoverinfo: "skip", showlegend: false, cliponaxis: false };
     const lines = edges.map(({ points: [x, y], color, width: thick, dash }) => (
       { ...plain, mode: "lines", x, y, line: { color, width: thick, dash: dash.length ? dash.map((d) => d + "px").join() : "solid" } }));
@@ -191,7 +193,7 @@
     const layout = G.treeLayout(scene, view.theme, view.size || 1);
     layout.shapes = bands.map(([x0, x1]) => (
       { type: "rect", layer: "below", xref: "x", yref: "paper", y0: 0, y1: 1, line: { width: 0 }, x0, x1, fillcolor: view.theme.band }));
-    return { data: [...lines, ...marks, texts], layout, width, height };
+    return { data: [...lines, others, ...marks, texts], layout, width, height };
   };
 
   /** Which nodes a phase shows: sequential drafters grow by depth while they draft, a block head's tree is built

@@ -91,3 +91,16 @@ def test_slow_motion_plays_one_round(page):
     page.wait_for_selector(f"{ROOT}[data-phase=verify]")
     page.wait_for_selector(f"{ROOT}[data-playing='']")
     assert data(page, "round") == "4" and data(page, "phase") == "done"
+
+
+def test_a_candidate_that_was_not_taken_says_what_it_was(page):
+    """Its disc is on the canvas, its words hang in the figure."""
+    player(page, "P.seek(P.run.byId.get('glance').end[2])")
+    place = """(() => {
+      P.parts.tree.scrollIntoView({ block: 'start' });
+      const box = P.parts.plot.getBoundingClientRect(), { x, y } = P.microscope.scene.others;
+      return [box.left + x[0], box.top - y[0]];
+    })()"""
+    page.mouse.move(*player(page, place))
+    page.wait_for_function("() => document.querySelector('.gl-plot .hovertext')")
+    assert "not on the target’s path" in page.locator(".gl-plot .hovertext").text_content()
