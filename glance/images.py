@@ -93,7 +93,8 @@ def _head(path: str | os.PathLike[str] | None) -> bytes:
         with open(path, "rb") as file:
             head = file.read(1024)
     except OSError:
-        raise BadInput(f"There is no readable file {os.path.basename(path)}; choose it again, or another one.") from None
+        name = os.path.basename(path)
+        raise BadInput(f"There is no readable file {name}; choose it again, or another one.") from None
     if size == 0:
         raise BadInput(f"The file is empty (0 bytes); {_CHOOSE}.")
     if size > MAX_BYTES:

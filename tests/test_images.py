@@ -291,4 +291,4 @@ def test_nothing_global_changes():
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"There is no readable file gone\.png; choose it again"):
-        load_image(tmp_path / "gone.png")
+        images.load_image(tmp_path / "gone.png")
