@@ -110,7 +110,7 @@ def first_screen(browser: Browser, address: str, slowdown: int) -> dict[str, flo
     }
 
 
-def runs(browser: Browser, address: str, repeats: int = 3) -> dict[str, float]:
+def runs(browser: Browser, address: str, repeats: int = 7) -> dict[str, float]:
     """Median times of runs of the model: from the click, and from the prefill's start, to the first token."""
     page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.goto(address, timeout=600_000)
