@@ -155,7 +155,9 @@ class Bench:
         head = family.block_head
         self.drafters: dict[str, Callable[[], Drafter]] = {
             **{lane: (lambda lane=lane: family.drafter(lane)) for lane in LANES},
-            "chain": lambda: BlockDrafter(head, family.target.embed_tokens, family.target.lm_head, as_chain=True),
+            "chain": lambda: BlockDrafter(
+                head, family.target.embed_tokens, family.target.lm_head, as_chain=True, padded=family.target.padded
+            ),
         }
         self.modules = [
             family.parts.model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -123,7 +123,7 @@ class TreeCache(Cache):
         super().__init__(layers=[FixedLayer() if i in fixed else TreeLayer(capacity) for i in range(layers)])
         self.rows = [layer for layer in self.layers if isinstance(layer, TreeLayer)]
         self.committed = 0
-        self.passes: dict[int, object] = {}  # of fixed shapes over these buffers, by rows
+        self.passes: dict[Hashable, object] = {}  # of fixed shapes over these buffers, by shape
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the window, in this order, and forget the others.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -65,12 +65,17 @@ class Step:
 
 
 Top = tuple[tuple[int, ...], tuple[float, ...]]  # token ids and their natural-log probabilities, best first
+SHOWN = 5  # tokens of a `Top`
 
 
-def likeliest(log_p: torch.Tensor, count: int = 5) -> Top:
+def likeliest(log_p: torch.Tensor, count: int = SHOWN) -> Top:
     """The likeliest tokens of log-probabilities [V]; ties go to the lower id."""
-    values, ids = (part.tolist() for part in log_p.topk(min(count, len(log_p))))
-    best = sorted((-value, i) for value, i in zip(values, ids, strict=True) if math.isfinite(value))
+    return ranked(*(part.tolist() for part in log_p.topk(min(count, len(log_p)))))
+
+
+def ranked(log_p: Sequence[float], ids: Sequence[int]) -> Top:
+    """The likeliest of these tokens; ties go to the lower id."""
+    best = sorted((-value, i) for value, i in zip(log_p, ids, strict=True) if math.isfinite(value))[:SHOWN]
     return tuple(i for _, i in best), tuple(-value for value, _ in best)
 
 

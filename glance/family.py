@@ -112,10 +112,13 @@ class Family:
     def drafter(self, lane: str) -> Drafter:
         """A fresh drafter for one request. Raises `BadInput` as `check_lane` does."""
         self.check_lane(lane)
+        padded = self.target.padded
         make = {
             "autoregressive": Autoregressive,
-            "eagle3": lambda: Eagle3Drafter(self.eagle3_head, self.parts.model.config.image_token_id),
-            "glance": lambda: BlockDrafter(self.block_head, self.target.embed_tokens, self.target.lm_head),
+            "eagle3": lambda: Eagle3Drafter(self.eagle3_head, self.parts.model.config.image_token_id, padded=padded),
+            "glance": lambda: BlockDrafter(
+                self.block_head, self.target.embed_tokens, self.target.lm_head, padded=padded
+            ),
         }
         return make[lane]()
 

@@ -9,7 +9,7 @@ passes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
@@ -31,10 +31,19 @@ class Recorded(Generic[Result]):
     """A function that reads and writes fixed buffers: recorded and replayed on a GPU, else simply called.
 
     `note` says why it is not recorded, and is empty where it is.
+
+    Args:
+        buffers: what a call may fill by name before the function reads it.
     """
 
-    def __init__(self, run: Callable[[], Result], device: torch.device, record: bool = True) -> None:
-        self.run, self.graph, self.note = run, None, "not asked for"
+    def __init__(
+        self,
+        run: Callable[[], Result],
+        device: torch.device,
+        record: bool = True,
+        buffers: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        self.run, self.buffers, self.graph, self.note = run, buffers or {}, None, "not asked for"
         if not record:
             return
         if device.type != "cuda":
@@ -56,8 +65,10 @@ class Recorded(Generic[Result]):
             self.note = f"recording failed: {str(error).splitlines()[0]}"
             log.warning("A pass runs without a CUDA graph; %s.", self.note)
 
-    def __call__(self) -> Result:
-        """The result; a later call may overwrite it."""
+    def __call__(self, **values: torch.Tensor) -> Result:
+        """The result for these values of the buffers; a later call may overwrite it."""
+        for name, value in values.items():
+            self.buffers[name].copy_(value)
         if self.graph is None:
             return self.run()
         self.graph.replay()
@@ -84,6 +95,24 @@ class WholeBuffers(Cache):
         return layer.keys, layer.values
 
 
+def padded_head_pass(cache: TreeCache, shape: Hashable, run: Callable[..., Result], **tensors: torch.Tensor) -> Result:
+    """A draft head's pass over the whole buffers of its cache; recorded at the first pass of this shape.
+
+    Args:
+        shape: tells passes of different shapes apart.
+        run: called with the buffers as a cache, and with tensors at fixed addresses. The cache keeps it, so it must not
+            keep the cache.
+        tensors: of the same shapes each time; `slots` are the rows of the cache that the pass writes.
+
+    Returns:
+        What `run` gives; the next call may overwrite it.
+    """
+    if shape not in cache.passes:
+        view, others = WholeBuffers(cache, tensors["slots"]), {k: t for k, t in tensors.items() if k != "slots"}
+        cache.passes[shape] = Recorded(lambda: run(view, **others), tensors["slots"].device, buffers=tensors)
+    return cache.passes[shape](**tensors)
+
+
 class PaddedVerify:
     """`Target.verify` over one cache for trees of at most `size` rows. The last row of the cache takes the padding.
 
@@ -94,17 +123,18 @@ class PaddedVerify:
     def __init__(self, target: Target, cache: TreeCache, size: int, prompt: Prompt, record: bool = True) -> None:
         device, dtype, capacity = target.device, target.dtype, cache.rows[0].capacity
         self.size, self.capacity = size, capacity
-        self.ids = torch.zeros(1, size, dtype=torch.long, device=device)
-        self.positions = torch.zeros(size, dtype=torch.long, device=device)
-        self.slots = torch.full((size,), capacity - 1, device=device)
-        self.mask = torch.zeros(1, 1, size, capacity, dtype=dtype, device=device)
-        view = WholeBuffers(cache, self.slots)
+        self.dtype = dtype
+        ids = torch.zeros(1, size, dtype=torch.long, device=device)
+        positions = torch.zeros(size, dtype=torch.long, device=device)
+        slots = torch.full((size,), capacity - 1, device=device)
+        mask = torch.zeros(1, 1, size, capacity, dtype=dtype, device=device)
+        view = WholeBuffers(cache, slots)
 
-        def run() -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
-            rows = target.adapter.later(prompt, self.positions.expand(3, 1, size))
-            return target._forward(view, input_ids=self.ids, attention_mask=self.mask, **rows)
+        def run() -> tuple[torch.Tensor, dict[int, torch.Tensor]]:  # not of self: a request must not outlive its use
+            rows = target.adapter.later(prompt, positions.expand(3, 1, size))
+            return target._forward(view, input_ids=ids, attention_mask=mask, **rows)
 
-        self.run = Recorded(run, device, record)
+        self.run = Recorded(run, device, record, {"ids": ids, "positions": positions, "slots": slots, "mask": mask})
 
     def fits(self, cache: TreeCache, rows: int) -> bool:
         """Whether the rows leave the cache's last one to the padding."""
@@ -115,14 +145,15 @@ class PaddedVerify:
     ) -> tuple[torch.Tensor, dict[int, torch.Tensor]]:
         """Logits [N + 1, V] and states of root and tree; the next call overwrites them where a graph is replayed."""
         past, rows, spare = cache.committed, len(tree) + 1, self.size - len(tree) - 1
-        hidden = torch.full((self.size, self.capacity), torch.finfo(self.mask.dtype).min, dtype=self.mask.dtype)
+        hidden = torch.full((self.size, self.capacity), torch.finfo(self.dtype).min, dtype=self.dtype)
         hidden[:, :past] = 0
         hidden[:rows, past : past + rows].masked_fill_(torch.from_numpy(tree.visible()), 0)
-        self.mask.copy_(hidden)
-        self.ids.copy_(torch.tensor([[root, *tree.tokens, *[0] * spare]]))
-        self.positions.copy_(torch.tensor([0, *tree.depths, *[0] * spare]) + past + prompt.rope_delta)
-        self.slots.copy_(torch.tensor([*range(past, past + rows), *[self.capacity - 1] * spare]))
-        logits, states = self.run()
+        logits, states = self.run(
+            mask=hidden,
+            ids=torch.tensor([[root, *tree.tokens, *[0] * spare]]),
+            positions=torch.tensor([0, *tree.depths, *[0] * spare]) + past + prompt.rope_delta,
+            slots=torch.tensor([*range(past, past + rows), *[self.capacity - 1] * spare]),
+        )
         for layer in cache.rows:
             layer.length = past + rows
         return logits[:rows], {i: s[:rows] for i, s in states.items()}

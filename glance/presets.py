@@ -180,7 +180,7 @@ def resolve(name: str = "mini", **given: str) -> Preset:
 def load(name: str = "mini", device: str | None = None, **given: str) -> Family:
     """Load a family by its preset's name, with some parts replaced as in `resolve`.
 
-    With GLANCE_GRAPHS=1 in the environment, verify passes have fixed shapes and are replayed as CUDA graphs.
+    With GLANCE_GRAPHS=1 in the environment, verify and draft passes have fixed shapes and are replayed as CUDA graphs.
 
     Raises:
         BadInput: as `resolve`.

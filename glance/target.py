@@ -81,7 +81,7 @@ class Target:
     Args:
         model: its `...ForConditionalGeneration`, with sdpa or eager attention.
         layers: ids of the decoder layers whose outputs the drafters read; `EMBEDDINGS` for the input embeddings.
-        padded: verify in passes of fixed shapes, which a GPU replays as graphs.
+        padded: verify in passes of fixed shapes, which a GPU replays as graphs; the family's heads draft so, too.
 
     Raises:
         BadCheckpoint: a family without an adapter.

@@ -107,10 +107,15 @@ def best_first(logits: torch.Tensor, budget: int) -> CandidateTree:
     width = min(budget, logits.shape[-1])
     if width <= 0 or logits.shape[0] == 0:
         return CandidateTree()
-    top, ids = logits.float().log_softmax(-1).topk(width)
+    log_q, ids = logits.float().log_softmax(-1).topk(width)
+    return best_prefixes(log_q.tolist(), ids.tolist(), budget)
+
+
+def best_prefixes(top_log_q: Sequence[Sequence[float]], ids: Sequence[Sequence[int]], budget: int) -> CandidateTree:
+    """`best_first` from what it needs of the marginals: each offset's `budget` likeliest tokens, or more."""
     ranked = [
         sorted(((q, i) for q, i in zip(p, t, strict=True) if q > -math.inf), key=lambda e: (-e[0], e[1]))
-        for p, t in zip(top.tolist(), ids.tolist(), strict=True)
+        for p, t in zip(top_log_q, ids, strict=True)
     ]
     tokens: list[int] = []
     parents: list[int] = []

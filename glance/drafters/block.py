@@ -8,13 +8,16 @@ token at its own position, so there is no shift. The 15 marginals become a best-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step, clock, likeliest
-from ..tree import CandidateTree, best_first, chain
+from ..engine import SHOWN, Draft, Step, clock, ranked
+from ..padded import WholeBuffers, padded_head_pass
+from ..tree import CandidateTree, best_prefixes, chain
 from .layers import Attention, MRope, RMSNorm, Rope, SwiGLU, rope, row_positions
 
 
@@ -128,10 +131,22 @@ class BlockHead(nn.Module):
         """[..., H] -> [..., vocabulary], -inf where a token cannot be drafted; `lm_head` is the target's."""
         if not self.config.draft_vocab_size:
             return lm_head(hidden)
-        drafted = self.lm_head(hidden)
-        full = drafted.new_full((*drafted.shape[:-1], self.config.vocab_size), -torch.inf)
-        full[..., self.t2d] = drafted
-        return full
+        draft_ids = (self.t2d.cumsum(0) - 1).clamp(min=0)  # of fixed shape, where a mask's true places are not
+        return self.lm_head(hidden)[..., draft_ids].masked_fill(~self.t2d, -torch.inf)
+
+    def top(self, hidden: torch.Tensor, lm_head: nn.Module, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The `width` likeliest tokens of each slot behind the root.
+
+        Args:
+            hidden: [slots, H], of one block.
+            lm_head: the target's.
+
+        Returns:
+            Log-probabilities, float32, and ids, each [slots - 1, width], likeliest first.
+        """
+        logits = self.logits(hidden[1:], lm_head).float()
+        logits[:, self.config.mask_token_id].fill_(-torch.inf)
+        return logits.log_softmax(-1).topk(min(width, logits.shape[-1]))
 
     def forward(
         self,
@@ -164,6 +179,22 @@ class BlockHead(nn.Module):
         return self.norm(block)
 
 
+def _top(
+    head: BlockHead,
+    embed_tokens: nn.Module,
+    lm_head: nn.Module,
+    width: int,
+    cache: WholeBuffers,
+    states: torch.Tensor,
+    ids: torch.Tensor,
+    state_positions: torch.Tensor,
+    block_positions: torch.Tensor,
+    mask: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    block = head.embed(ids, embed_tokens)
+    return head.top(head(states, block, state_positions, block_positions, mask, cache)[0], lm_head, width)
+
+
 class BlockDrafter:
     """Drafts for one request with a block head.
 
@@ -171,17 +202,26 @@ class BlockDrafter:
         head: the weights.
         embed_tokens, lm_head: the target's own.
         as_chain: draft the greedy chain instead of the tree, to compare the two with one head.
+        padded: draft in passes of fixed shapes, which a GPU replays as graphs.
     """
 
-    def __init__(self, head: BlockHead, embed_tokens: nn.Module, lm_head: nn.Module, as_chain: bool = False) -> None:
-        self.head, self.embed_tokens, self.lm_head, self.as_chain = head, embed_tokens, lm_head, as_chain
+    def __init__(
+        self,
+        head: BlockHead,
+        embed_tokens: nn.Module,
+        lm_head: nn.Module,
+        as_chain: bool = False,
+        padded: bool = False,
+    ) -> None:
+        self.head, self.embed_tokens, self.lm_head = head, embed_tokens, lm_head
+        self.as_chain, self.padded = as_chain, padded
         self.horizon = head.config.block_size - 1
         self.fresh: list[tuple[torch.Tensor, torch.Tensor]] = []  # states and positions of rows not yet appended
 
     def begin(self, prefill: Step, capacity: int) -> None:
         """The head's own prefill: the prompt's rows become context, all but the last, which round 0 appends."""
         config = self.head.config
-        self.cache = TreeCache(config.num_hidden_layers, capacity + config.block_size)
+        self.cache = TreeCache(config.num_hidden_layers, capacity + 2 * config.block_size)
         self.commit(prefill)
         if not self._is_silent:
             states, positions = self.fresh.pop()
@@ -197,7 +237,7 @@ class BlockDrafter:
     def commit(self, accepted: Step) -> None:
         """Queue the states of the committed rows; the next pass appends them to the context."""
         fused = torch.cat([accepted.states[i] for i in self.head.config.target_layer_ids], -1)
-        self.fresh.append((fused, row_positions(accepted, self.head.config.mrope).to(fused.device)))
+        self.fresh.append((fused, row_positions(accepted, self.head.config.mrope, fused.device)))
         self.root = accepted.root
 
     @torch.no_grad()
@@ -215,6 +255,30 @@ class BlockDrafter:
         return hidden[0]
 
     @torch.no_grad()
+    def _padded_pass(
+        self, states: torch.Tensor, positions: torch.Tensor, ids: torch.Tensor, width: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """`BlockHead.top` of `_pass`, its context rows filled up to as many as the block has."""
+        past, rows, slots = self.cache.committed, len(states), ids.shape[1]
+        places = torch.arange(self.cache.rows[0].capacity, device=ids.device)
+        seen = (places < past + rows) | ((past + slots <= places) & (places < past + 2 * slots))
+        top = padded_head_pass(
+            self.cache,
+            width,
+            partial(_top, self.head, self.embed_tokens, self.lm_head, width),
+            states=F.pad(states, (0, 0, 0, slots - rows))[None],
+            ids=ids,
+            state_positions=F.pad(positions, (0, slots - rows)),
+            block_positions=positions[..., -1:] + 1 + places[:slots],
+            mask=seen.repeat(1, 1, slots, 1),
+            slots=past + places[: 2 * slots],
+        )
+        for layer in self.cache.rows:
+            layer.length = past + rows
+        self.cache.commit(range(rows))
+        return top
+
+    @torch.no_grad()
     def propose(self, budget: int) -> Draft:
         """One pass over the new context rows and the block, then the best-first tree."""
         if self._is_silent:
@@ -223,17 +287,19 @@ class BlockDrafter:
         states = torch.cat([states for states, _ in self.fresh])
         positions = torch.cat([positions for _, positions in self.fresh], -1)
         self.fresh = []
-        device = states.device
+        device, width = states.device, max(budget, SHOWN)
         ids = torch.full((1, c.block_size), c.mask_token_id, device=device)
         ids[0, 0] = self.root
-        logits = self.head.logits(self._pass(states, positions, ids)[1:], self.lm_head)
-        logits[:, c.mask_token_id] = -torch.inf
+        room = self.cache.rows[0].capacity - self.cache.committed
+        if self.padded and len(states) <= c.block_size and 2 * c.block_size <= room:
+            top = self._padded_pass(states, positions, ids, width)
+        else:
+            top = self.head.top(self._pass(states, positions, ids), self.lm_head, width)
         began = clock(device)
-        tree = self._chain(logits, budget) if self.as_chain else best_first(logits, budget)
-        build_ms = clock(device) - began
-        return Draft(tree, 1, build_ms, top=lambda: likeliest(logits[0].float().log_softmax(-1)))
+        log_q, tokens = (part.tolist() for part in top)  # all of the marginals that leaves the device
+        tree = self._chain(log_q, tokens, budget) if self.as_chain else best_prefixes(log_q, tokens, budget)
+        return Draft(tree, 1, clock(device) - began, top=lambda: ranked(log_q[0], tokens[0]))
 
     @staticmethod
-    def _chain(logits: torch.Tensor, budget: int) -> CandidateTree:
-        log_q, tokens = logits.float().log_softmax(-1).max(-1)
-        return chain(tokens[:budget].tolist(), log_q[:budget].tolist())
+    def _chain(log_q: list[list[float]], tokens: list[list[int]], budget: int) -> CandidateTree:
+        return chain([row[0] for row in tokens[:budget]], [row[0] for row in log_q[:budget]])

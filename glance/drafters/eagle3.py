@@ -2,19 +2,22 @@
 
 SpecForge format. The feature of position t is paired with the token at t + 1 and predicts the token at t + 2; in later
 passes the head's own output (before its final norm) stands in for the feature. Features of committed rows are always
-recomputed from the target's true states.
+recomputed from the target's true states. The host picks the nodes of each pass, so it waits for every one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ..cache import TreeCache
-from ..engine import Draft, Step, Top, clock, likeliest
+from ..engine import SHOWN, Draft, Step, clock, ranked
+from ..padded import WholeBuffers, padded_head_pass
 from ..target import EMBEDDINGS
 from ..tree import CandidateTree
 from .layers import Attention, MRope, RMSNorm, SwiGLU, rope, row_positions
@@ -170,6 +173,23 @@ class _Rows:
         )
 
 
+def _step(
+    head: Eagle3Head,
+    width: int,
+    cache: TreeCache | WholeBuffers,
+    embeddings: torch.Tensor,
+    features: torch.Tensor,
+    positions: torch.Tensor,
+    mask: torch.Tensor,
+    wanted: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of the wanted rows of one pass: outputs [wanted, H], and the likeliest tokens' log-probabilities and target
+    ids, each [wanted, width]."""
+    hidden = head(embeddings, features, positions, mask, cache)[0, wanted]
+    log_q, draft_ids = head.logits(hidden).float().log_softmax(-1).topk(width)
+    return hidden, log_q, draft_ids + head.d2t[draft_ids]
+
+
 class Eagle3Drafter:
     """Drafts for one request with the dynamic tree of EAGLE-2 and EAGLE-3.
 
@@ -178,21 +198,24 @@ class Eagle3Drafter:
         image_token_id: the id whose rows are visual tokens; they are embedded as the target embeds them.
         steps: sequential passes a round, and the depth of the tree.
         top_k: children of an expanded node, and nodes expanded a pass.
+        padded: draft in passes of fixed shapes, which a GPU replays as graphs.
     """
 
-    def __init__(self, head: Eagle3Head, image_token_id: int | None, steps: int = 8, top_k: int = 4) -> None:
-        self.head, self.image_token_id, self.steps = head, image_token_id, steps
+    def __init__(
+        self, head: Eagle3Head, image_token_id: int | None, steps: int = 8, top_k: int = 4, padded: bool = False
+    ) -> None:
+        self.head, self.image_token_id, self.steps, self.padded = head, image_token_id, steps, padded
         self.horizon = steps
-        self.top_k = min(top_k, head.config.draft_vocab_size)
+        self.top_k, self.width = (min(count, head.config.draft_vocab_size) for count in (top_k, max(top_k, SHOWN)))
 
     def begin(self, prefill: Step, capacity: int) -> None:
         """The head's own prefill: the prompt's rows, all but the last, which round 0 appends."""
-        self.cache = TreeCache(1, capacity + self.steps * self.top_k)
+        self.cache = TreeCache(1, capacity + self.steps * self.top_k + self.steps + 1)
         self.fresh: list[_Rows] = []
         self.commit(prefill)
         if not self._is_silent:
             rows = self.fresh.pop()
-            self._extend(rows.cut(slice(None, -1)))
+            self._extend(rows.cut(slice(None, -1)), size=0)
             self.fresh.append(rows.cut(slice(-1, None)))
 
     @property
@@ -208,18 +231,49 @@ class Eagle3Drafter:
         text = (following != (-1 if self.image_token_id is None else self.image_token_id)).nonzero()[:, 0]
         embeddings = torch.cat((accepted.states[EMBEDDINGS][1:], fused.new_empty(1, self.head.config.hidden_size)))
         embeddings[text.to(fused.device)] = self.head.embed_tokens(following[text].to(fused.device))
-        positions = row_positions(accepted, self.head.config.mrope).to(fused.device)
+        positions = row_positions(accepted, self.head.config.mrope, fused.device)
         self.fresh.append(_Rows(embeddings, fused, positions))
 
     @torch.no_grad()
-    def _extend(self, rows: _Rows) -> torch.Tensor:
-        """One pass over committed rows: their outputs [rows, H]."""
-        past, count = self.cache.committed, len(rows.fused)
-        causal = torch.ones(count, past + count, dtype=torch.bool, device=rows.fused.device).tril(past)
-        features = self.head.fc(rows.fused)
-        hidden = self.head(rows.embeddings[None], features[None], rows.positions, causal[None, None], self.cache)
+    def _pass(
+        self,
+        embeddings: torch.Tensor,
+        features: torch.Tensor,
+        positions: torch.Tensor,
+        seen: torch.Tensor,
+        wanted: torch.Tensor,
+        size: int,
+    ) -> tuple[torch.Tensor, list[list[float]], list[list[int]]]:
+        """`_step` over [rows, H], which stay in the cache's window, filled up to `size` rows where it is padded."""
+        rows, past, capacity = len(embeddings), self.cache.rows[0].length, self.cache.rows[0].capacity
+        spare = size - rows
+        if not (self.padded and 0 < rows <= size <= capacity - past):
+            step = (embeddings[None], features[None], positions, seen[None, None], wanted)
+            hidden, log_q, tokens = _step(self.head, self.width, self.cache, *step)
+        else:
+            hidden, log_q, tokens = padded_head_pass(
+                self.cache,
+                (size, len(wanted)),
+                partial(_step, self.head, self.width),
+                embeddings=F.pad(embeddings, (0, 0, 0, spare))[None],
+                features=F.pad(features, (0, 0, 0, spare))[None],
+                positions=F.pad(positions, (0, spare)),
+                mask=F.pad(seen, (0, capacity - past - rows, 0, spare))[None, None],
+                wanted=wanted,
+                slots=torch.arange(past, past + size, device=embeddings.device),
+            )
+            self.cache.rows[0].length = past + rows
+        return hidden, log_q.tolist(), tokens.tolist()
+
+    @torch.no_grad()
+    def _extend(self, rows: _Rows, size: int) -> tuple[torch.Tensor, list[list[float]], list[list[int]]]:
+        """`_pass` over committed rows, of which the last is wanted."""
+        past, count, device = self.cache.committed, len(rows.fused), rows.fused.device
+        causal = torch.ones(count, past + count, dtype=torch.bool, device=device).tril(past)
+        last = torch.arange(count, device=device)[-1:]
+        found = self._pass(rows.embeddings, self.head.fc(rows.fused), rows.positions, causal, last, size)
         self.cache.commit(range(count))
-        return hidden[0]
+        return found
 
     @torch.no_grad()
     def propose(self, budget: int) -> Draft:
@@ -228,21 +282,20 @@ class Eagle3Drafter:
             return Draft(CandidateTree(), passes=0)
         rows = _Rows.join(self.fresh)
         self.fresh = []
-        hidden = self._extend(rows)[-1:]
-        logits = self.head.logits(hidden)
-        tree, build_ms = self._grow(hidden, logits, rows.positions[..., -1:], budget)
+        hidden, log_q, tokens = self._extend(rows, size=self.steps + 1)
+        tree, build_ms = self._grow(hidden, log_q, tokens, rows.positions[..., -1:], budget)
         self.cache.rollback()
-        return Draft(tree, self.steps, build_ms, top=lambda: self._top(logits[0]))
-
-    def _top(self, logits: torch.Tensor) -> Top:
-        """The likeliest tokens of draft logits, under the target's ids."""
-        ids, log_q = likeliest(logits.float().log_softmax(-1))
-        return tuple(i + int(self.head.d2t[i]) for i in ids), log_q
+        return Draft(tree, self.steps, build_ms, top=lambda: ranked(log_q[0], tokens[0]))
 
     def _grow(
-        self, hidden: torch.Tensor, logits: torch.Tensor, last: torch.Tensor, budget: int
+        self,
+        hidden: torch.Tensor,
+        log_q: list[list[float]],
+        tokens: list[list[int]],
+        last: torch.Tensor,
+        budget: int,
     ) -> tuple[CandidateTree, float]:
-        """The passes over drafted tokens. `hidden` [frontier, H] and its `logits` predict the next children.
+        """The passes over drafted tokens. `hidden` [frontier, H] gave the likeliest children, `log_q` and `tokens`.
 
         `last` is the position of the last committed row; a node lies as far behind it as it is deep.
         """
@@ -252,15 +305,13 @@ class Eagle3Drafter:
         drafted = 0  # rows of the window
         device, build = hidden.device, 0.0
         for depth in range(1, self.steps + 1):
-            log_q, draft_ids = logits.float().log_softmax(-1).topk(self.top_k)
-            target_ids = draft_ids + self.head.d2t[draft_ids]
             began = clock(device)
             first = len(found.tokens)
-            for (node, score), row_q, row_t in zip(frontier, log_q.tolist(), target_ids.tolist(), strict=True):
-                found.tokens += row_t
-                found.log_q += row_q
+            for (node, score), row_q, row_t in zip(frontier, log_q, tokens, strict=True):
+                found.tokens += row_t[: self.top_k]
+                found.log_q += row_q[: self.top_k]
                 found.parents += [node] * self.top_k
-                found.scores += [score + q for q in row_q]
+                found.scores += [score + q for q in row_q[: self.top_k]]
             if depth == self.steps:
                 break
             new = sorted(range(first, len(found.tokens)), key=lambda i: (-found.scores[i], i))[: self.top_k]
@@ -273,13 +324,13 @@ class Eagle3Drafter:
             mask = np.ones((len(new), self.cache.committed + drafted), dtype=bool)
             mask[:, self.cache.committed :] = [seen[node][:drafted] for node in new]
             build += clock(device) - began
-            hidden = self.head(
-                self.head.embed_tokens(torch.tensor([[found.tokens[i] for i in new]], device=device)),
-                hidden[torch.tensor(parent_rows, device=device)][None],
+            hidden, log_q, tokens = self._pass(
+                self.head.embed_tokens(torch.tensor([found.tokens[i] for i in new], device=device)),
+                hidden[torch.tensor(parent_rows, device=device)],
                 (last + depth).expand(*last.shape[:-1], len(new)),
-                torch.from_numpy(mask).to(device)[None, None],
-                self.cache,
-            )[0]
-            logits = self.head.logits(hidden)
+                torch.from_numpy(mask).to(device),
+                torch.arange(len(new), device=device),
+                size=self.top_k,
+            )
         tree = found.best(budget)
         return tree, build + clock(device) - began

@@ -48,11 +48,11 @@ class MRope:
         return [of.get(i, 0) for i in range(time + height + width)]
 
 
-def row_positions(step: Step, mrope: MRope | None) -> torch.Tensor:
+def row_positions(step: Step, mrope: MRope | None, device: torch.device) -> torch.Tensor:
     """What a head rotates verified rows by: int64 [3, rows] on the target's axes, or their indices [rows]."""
     if mrope:
-        return step.positions
-    return torch.arange(step.start, step.start + len(step.tokens), device=step.positions.device)
+        return step.positions.to(device)
+    return torch.arange(step.start, step.start + len(step.tokens), device=device)
 
 
 def rope(positions: torch.Tensor, head_dim: int, theta: float, dtype: torch.dtype, mrope: MRope | None = None) -> Rope:
@@ -65,7 +65,8 @@ def rope(positions: torch.Tensor, head_dim: int, theta: float, dtype: torch.dtyp
         Two tensors [..., rows, head_dim].
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
-    turns = positions[mrope.axes()].movedim(0, -1) if mrope else positions[..., None]
+    axes = positions.unbind()  # picked one by one: a list of indices would be copied to the device
+    turns = torch.stack([axes[i] for i in mrope.axes()], -1) if mrope else positions[..., None]
     angles = turns.float() * theta ** (-index / head_dim)
     angles = torch.cat((angles, angles), -1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
