@@ -290,8 +290,9 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         shown = [upload, source, seen, page, question, view, words]
         replaced = [saved.upload(open_saved, saved, shown, cancels=[ran], **private)]
         looked = view.look(
-            look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING, **private
-        )
+            look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
+            trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back
+        )  # fmt: skip
         looked.failure(None, None, None, js=UNANSWERED)
         if len(examples) > 1:
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -36,22 +37,24 @@ def picture() -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def tools(address: str) -> list[Tool]:
-    async def listed() -> list[Tool]:
+def ask(address: str, question: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+    """What the server answers, asked from a thread of its own: the browser tests' loop may run in this one."""
+
+    async def asked() -> Any:
         async with streamablehttp_client(address) as (read, write, _), ClientSession(read, write) as session:
             await session.initialize()
-            return (await session.list_tools()).tools
+            return await question(session)
 
-    return asyncio.run(listed())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, asked()).result()
+
+
+def tools(address: str) -> list[Tool]:
+    return ask(address, lambda session: session.list_tools()).tools
 
 
 def call(address: str, **arguments: Any) -> CallToolResult:
-    async def called() -> CallToolResult:
-        async with streamablehttp_client(address) as (read, write, _), ClientSession(read, write) as session:
-            await session.initialize()
-            return await session.call_tool("compare", arguments)
-
-    return asyncio.run(called())
+    return ask(address, lambda session: session.call_tool("compare", arguments))
 
 
 def test_compare_is_the_only_tool_and_says_how_it_is_used(address):
