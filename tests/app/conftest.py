@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.app import fake
-from tests.app.steps import choose, feed, player, wait_status
+from tests.app.steps import feed, player, wait_status
 
 HERE = Path(__file__).resolve().parent
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -132,7 +132,7 @@ def shared(browser, stub_server):
 @pytest.fixture
 def page(shared):
     """The shared page, back on the first recorded run, paused at its end."""
-    choose(shared, 0)
+    shared.locator("#examples button").first.click()
     shared.wait_for_function("() => document.querySelector('#question textarea').value === 'What does the chart say?'")
     wait_status(shared, "A recorded run.")
     feed(shared, "".join(fake.lines(run="first")))

@@ -26,13 +26,6 @@ def ask(page, question: str) -> None:
     page.click("#go")
 
 
-def choose(page, number: int) -> None:
-    """Choose a recorded run and wait for the end of Gradio's answer, which the page need not show: it may hold the very
-    run already. Gradio loses an event that is sent while the stream of the one before it closes."""
-    with page.expect_event("requestfinished", lambda request: "/queue/data" in request.url):
-        page.locator("#examples button").nth(number).click()
-
-
 def wait_status(page, words: str) -> None:
     page.wait_for_function("w => document.querySelector('#status .gl-status').textContent.includes(w)", arg=words)
 

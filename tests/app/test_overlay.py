@@ -11,7 +11,7 @@ from app.models import FamilyEngine, Models
 from glance.engine import Settings
 from glance.race import race
 from tests import tiny
-from tests.app.steps import ROOT, choose, player, wait_status
+from tests.app.steps import ROOT, player
 
 ASK = "[data-panel=overlay] button:text-is('Where did the target look?')"
 SAID = "[data-panel=overlay] .gl-said"
@@ -93,12 +93,12 @@ def test_it_waits_for_its_turn(family, run, picture):
 
 
 @pytest.fixture
-def page(shared):
-    choose(shared, 0)
-    wait_status(shared, "A recorded run.")
-    shared.wait_for_selector(f"{ROOT}[data-run=first][data-done]")
-    player(shared, "(P.pause(), P.goTo(2, 2), P.parts.overlay.parentElement.setAttribute('open', ''))")
-    return shared
+def page(stub_server, visit):
+    """A page of its own on the first recorded run, with no answer of the server on its way."""
+    own = visit(stub_server)
+    own.wait_for_selector(f"{ROOT}[data-run=first][data-done]")
+    player(own, "(P.pause(), P.goTo(2, 2), P.parts.overlay.parentElement.setAttribute('open', ''))")
+    return own
 
 
 def wait_said(page, words: str) -> None:
@@ -135,7 +135,7 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
 
 @pytest.mark.browser
 def test_another_picture_is_a_sentence(page):
-    choose(page, 1)
+    page.locator("#examples button").nth(1).click()
     page.wait_for_selector(f"{ROOT}[data-run=hostile][data-done]")
     player(page, "P.goTo(2, 0)")
     page.click(ASK)

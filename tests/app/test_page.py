@@ -7,7 +7,7 @@ import pytest
 
 from glance import trace
 from tests.app import fake
-from tests.app.steps import ROOT, choose, data, feed, player, stat
+from tests.app.steps import ROOT, data, feed, player, stat
 
 pytestmark = pytest.mark.browser
 
@@ -74,7 +74,7 @@ def test_origin_of_every_token(page):
 
 
 def test_a_difference_is_told(page):
-    choose(page, 2)
+    page.locator("#examples button").nth(2).click()
     page.wait_for_selector(f"{ROOT}[data-run=differs][data-done]")
     assert page.inner_text(".gl-lane[data-lane=eagle3] .gl-badge") == "✗ differs at token 9"
     assert "Differs at token 9" in page.inner_text(".gl-lane[data-lane=eagle3] .gl-foot")
@@ -109,7 +109,7 @@ def test_unusual_traces(page):
 
 
 def test_hostile_tokens_are_inert(page):
-    choose(page, 1)
+    page.locator("#examples button").nth(1).click()
     page.wait_for_selector(f"{ROOT}[data-run=hostile][data-done]")
     for lane in range(3):
         player(page, f"(P.choose({lane}), P.run.lanes[{lane}].end.forEach((t) => P.seek(t)))")

@@ -9,7 +9,7 @@ from PIL import Image
 
 from glance import export, trace
 from tests.app import fake
-from tests.app.steps import ROOT, choose, data, player, status, wait_status
+from tests.app.steps import ROOT, data, player, status, wait_status
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +18,7 @@ HOSTILE_EXAMPLE, CHART_EXAMPLE = 1, 0
 
 def pick(page, number: int) -> None:
     """Bring a recorded run, paused at its end, with its section of exports open."""
-    choose(page, number)
+    page.locator("#examples button").nth(number).click()
     wait_status(page, "A recorded run.")
     wanted = ["first", "hostile", "differs"][number]
     page.wait_for_selector(f"{ROOT}[data-run={wanted}][data-done]")
