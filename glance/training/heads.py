@@ -32,6 +32,8 @@ from glance.training.shards import SIZE, load_answers, load_states, make_shards,
 from glance.training.states import Reads, Row
 from glance.training.tokenizer import MASK
 
+Ends = tuple[nn.Module, nn.Module]  # a target's embeddings and its output head
+
 
 def build_head(
     recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered], start_from: Path | None = None
@@ -70,9 +72,17 @@ def mask_token_id(parts: TargetParts) -> int:
     return known.get(MASK, len(known))
 
 
-def loss_of(recipe: HeadRecipe, parts: TargetParts, head: BlockHead | Eagle3Head) -> Loss:
+def ends_of(parts: TargetParts) -> Ends:
+    """The target's embeddings and output head, in float32 as the head that learns: copies, where the target is not."""
+    both = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
+    if parts.model.dtype == torch.float32:
+        return both
+    return tuple(copy.deepcopy(one).float() for one in both)
+
+
+def loss_of(recipe: HeadRecipe, head: BlockHead | Eagle3Head, ends: Ends) -> Loss:
     """The head's loss as a function of some answers."""
-    embed, lm_head = _ends(parts)
+    embed, lm_head = ends
     if recipe.kind == "glance":
         looks = [Look(head.layers[i].self_attn) for i in recipe.guided]
         return lambda rows, rng: block_loss(head, rows, embed, lm_head, recipe, rng, looks)
@@ -82,14 +92,6 @@ def loss_of(recipe: HeadRecipe, parts: TargetParts, head: BlockHead | Eagle3Head
         return loss, top1[0]
 
     return eagle3
-
-
-def _ends(parts: TargetParts) -> tuple[nn.Module, nn.Module]:
-    """The target's embeddings and output head, in float32 as the head that learns."""
-    both = parts.model.get_input_embeddings(), parts.model.get_output_embeddings()
-    if parts.model.dtype == torch.float32:
-        return both
-    return tuple(copy.deepcopy(one).float() for one in both)
 
 
 def reads_of(recipe: HeadRecipe, depth: int) -> Reads:
@@ -151,7 +153,8 @@ def train_head(
     if not {*head.config.target_layer_ids} <= {*reads.layers}:
         raise BadInput(f"The head {start_from} reads layers {head.config.target_layer_ids}, not those of the recipe.")
     threads = workers if device == "cpu" else 1
-    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows, threads, processes)
+    ends = ends_of(parts)
+    trainer = HeadTrainer(recipe, head, loss_of(recipe, head, ends), rows, threads, processes)
     if (out / STATE).exists():
         trainer.load(out)
     elif main:
@@ -179,15 +182,15 @@ def train_head(
     save_head(head, parts, out / "head", torch.bfloat16)
     seen = random.Random(0).sample(rows, min(len(rows), len(held_out)))
     with trainer.device:
-        found = {name: figures(recipe, head, parts, some) for name, some in (("held_out", held_out), ("train", seen))}
+        found = {name: figures(recipe, head, ends, some) for name, some in (("held_out", held_out), ("train", seen))}
     (out / "held-out.json").write_text(json.dumps(found, indent=1))
     return out / "head"
 
 
 @torch.no_grad()
-def figures(recipe: HeadRecipe, head: nn.Module, parts: TargetParts, rows: list[Row]) -> dict[str, object]:
+def figures(recipe: HeadRecipe, head: nn.Module, ends: Ends, rows: list[Row]) -> dict[str, object]:
     """Top-1 accuracy at each offset (EAGLE-3: in each pass of the training-time test), on some answers."""
-    embed, lm_head = _ends(parts)
+    embed, lm_head = ends
     if recipe.kind == "glance":
         top1, accepted = block_top1(head, rows, embed, lm_head)
         return {"top1": top1, "chain_accepted": accepted}

@@ -29,7 +29,7 @@ from glance.training.corpus import Answered, answer_samples, build_corpus, make_
 from glance.training.head_block import BlockBatch, Look, block_hidden, block_loss
 from glance.training.head_eagle3 import eagle3_loss
 from glance.training.head_trainer import HeadTrainer
-from glance.training.heads import build_head, loss_of, reads_of, train_head
+from glance.training.heads import build_head, ends_of, loss_of, reads_of, train_head
 from glance.training.states import Reads, teacher_forced
 
 from .tiny import HEAD as GLANCE
@@ -162,7 +162,7 @@ def test_a_guided_layer_learns_to_look_where_the_target_looked(parts, answered):
         apart = torch.xlogy(batch.looks, batch.looks) - batch.looks * spread
         return apart.sum(-1)[batch.labels >= 0].mean().item()
 
-    before, trainer = missed(), HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
+    before, trainer = missed(), HeadTrainer(recipe, head, loss_of(recipe, head, ends_of(parts)), rows)
     for batch in trainer.batches():
         trainer.step(batch)
     assert missed() < 0.5 * before
@@ -277,7 +277,7 @@ def test_workers_share_a_batch_and_learn_alike(parts, answered, recipe):
     steps = []
     for workers in (1, 2):
         head, rows = _rows(parts, answered, recipe)
-        trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows, workers)
+        trainer = HeadTrainer(recipe, head, loss_of(recipe, head, ends_of(parts)), rows, workers)
         loss, _ = trainer.step(rows)
         steps.append((loss, torch.cat([p.flatten() for p in head.parameters()])))
     assert steps[0][0] == pytest.approx(steps[1][0], rel=1e-4)
@@ -295,7 +295,7 @@ def test_an_overfitted_head_drafts_whole_blocks_in_the_engine(parts, recipe):
     found = answer_samples(parts, [one.draw() for one in drawn], max_new_tokens=24)
     corpus = [dataclasses.replace(one, answer=tuple(answer)) for one, answer in zip(drawn, found, strict=True)]
     head, rows = _rows(parts, corpus, recipe)
-    trainer = HeadTrainer(recipe, head, loss_of(recipe, parts, head), rows)
+    trainer = HeadTrainer(recipe, head, loss_of(recipe, head, ends_of(parts)), rows)
     for batch in trainer.batches():
         trainer.step(batch)
     target = Target(parts.model, reads_of(recipe, 5).layers)
