@@ -36,7 +36,7 @@ Ends = tuple[nn.Module, nn.Module]  # a target's embeddings and its output head
 
 
 def build_head(
-    recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered], start_from: Path | None = None
+    recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered], start_from: str | Path | None = None
 ) -> BlockHead | Eagle3Head:
     """A head of the recipe's kind: untrained, or `start_from`, whose own shape then counts.
 

@@ -12,7 +12,7 @@ from glance.synth import Sample
 from glance.synth.vocabulary import Split
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".heic", ".gif", ".bmp", ".tif", ".tiff", ".pdf")
-HELD_OUT = 16  # every sixteenth picture is for validation
+HELD_OUT = 16  # every sixteenth picture is not learnt from
 QUESTIONS = (
     "Describe the image.",
     "What does the image show?",
@@ -24,18 +24,22 @@ QUESTIONS = (
 
 
 @cache
-def listed(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """The folder's pictures in order of their names, and the questions: the lines of `questions.txt`, or `QUESTIONS`.
+def listed(folder: Path) -> tuple[dict[Split, list[Path]], tuple[str, ...]]:
+    """The folder's pictures by split, in order of their names, and the questions: the lines of `questions.txt`, or
+    `QUESTIONS`.
 
     Raises:
         BadInput: no such folder, or no picture in it.
     """
-    files = tuple(sorted(file for file in folder.glob("*") if file.suffix.lower() in ENDINGS))
+    files = sorted(file for file in folder.glob("*") if file.suffix.lower() in ENDINGS)
     if not files:
         raise BadInput(f"There are no pictures in {folder}; name a folder of image files or PDFs.")
     own = folder / "questions.txt"
     lines = own.read_text(encoding="utf-8").splitlines() if own.exists() else []
-    return files, tuple(line.strip() for line in lines if line.strip()) or QUESTIONS
+    questions = tuple(line.strip() for line in lines if line.strip()) or QUESTIONS
+    learnt = [file for i, file in enumerate(files) if i % HELD_OUT] or files  # a single picture serves both
+    held_out = files[::HELD_OUT]
+    return {"train": learnt, "validation": held_out, "test": held_out}, questions
 
 
 def photo(folder: Path, number: int, split: Split) -> Sample:
@@ -45,8 +49,6 @@ def photo(folder: Path, number: int, split: Split) -> Sample:
         BadInput: as `listed`, or a file that is no picture.
     """
     files, questions = listed(folder)
-    held_out = files[::HELD_OUT]
     rng = random.Random(number)
-    chosen = held_out if split == "validation" else [file for file in files if file not in held_out] or files
-    image, _ = load_image(rng.choice(chosen))
+    image, _ = load_image(rng.choice(files[split]))
     return Sample(image, rng.choice(questions), "", str(folder), "photo", ())
