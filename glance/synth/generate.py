@@ -6,6 +6,7 @@ from collections.abc import Callable
 from glance.synth.charts import chart, plot
 from glance.synth.documents import document
 from glance.synth.infographics import infographic
+from glance.synth.lines import lines
 from glance.synth.sample import Sample
 from glance.synth.scenes import scene
 from glance.synth.signs import sign
@@ -21,6 +22,7 @@ MAKERS: dict[str, Maker] = {
     "documents": document,
     "charts": chart,
     "plots": plot,
+    "lines": lines,
 }
 FAMILIES = (
     "scenes",

@@ -39,7 +39,7 @@ class Feed:
         for ahead in range(index, index + self.processes + 1):
             if (stage, ahead) not in self.pending:
                 seed = f"{self.recipe.seed}/{stage}/{ahead}"
-                job = (self.recipe, self.tokenizer, self.count, seed, level_at(ahead * self.count))
+                job = (self.recipe, stage, self.tokenizer, self.count, seed, level_at(ahead * self.count))
                 self.pending[stage, ahead] = self.workers.submit(_pool, *job)
         return torch.load(io.BytesIO(self.pending.pop((stage, index)).result()), weights_only=False)
 
@@ -48,11 +48,13 @@ class Feed:
         self.workers.shutdown(cancel_futures=True)
 
 
-def _pool(recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, count: int, seed: str, level: float) -> bytes:
-    """One pool, saved. Its images travel as 8-bit patches; the drawn samples stay in the process."""
+def _pool(
+    recipe: TargetRecipe, stage: int, tokenizer: PreTrainedTokenizerBase, count: int, seed: str, level: float
+) -> bytes:
+    """One pool of a stage, saved. Its images travel as 8-bit patches; the drawn samples stay in the process."""
     encode = Encoder(tokenizer, build_image_processor(recipe.shape), recipe.shape)
     pool = []
-    for samples in draw_pool(recipe.families, recipe.batch, count, seed, "train", level):
+    for samples in draw_pool(recipe.families_of(stage), recipe.batch, count, seed, "train", level):
         batch = encode(samples)
         labels = dense_labels(samples, batch.pixels, recipe.shape)
         pool.append((replace(batch, samples=(), pixels=encode.patches([one.image for one in samples])), labels))

@@ -53,6 +53,7 @@ class Stage:
         guide_weight: weight (first, last) of the guided attention.
         level: how much text the samples hold (first, last); the last level is reached at `grown` of the stage.
         rate: factor (first, last) on both learning rates, linear in between.
+        families: their shares, where they are others than the recipe's.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Stage:
     level: tuple[float, float] = (1.0, 1.0)
     grown: float = 1.0
     rate: tuple[float, float] = (1.0, 1.0)
+    families: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class TargetRecipe:
     families: dict[str, float] = field(default_factory=dict)
     shape: Shape = Shape()
     compile: bool = False
+
+    def families_of(self, stage: int) -> dict[str, float]:
+        """The families that stage `stage` draws, and their shares."""
+        return self.stages[stage].families or self.families
 
 
 def load_recipe(name: str) -> Any:

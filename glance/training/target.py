@@ -105,7 +105,8 @@ class TargetTrainer:
             self.pool = self.feed.pool(progress.stage, progress.step // POOL, self.schedule.level_at)
         elif not self.pool or progress.step % POOL == 0:
             seed = f"{recipe.seed}/{progress.stage}/{progress.step // POOL}"
-            self.pool = draw_pool(recipe.families, recipe.batch, POOL, seed, "train", self.schedule.level)
+            families = recipe.families_of(progress.stage)
+            self.pool = draw_pool(families, recipe.batch, POOL, seed, "train", self.schedule.level)
         return self.pool[progress.step % POOL]
 
     def backward(self, drawn: list[Sample] | Fed) -> StepResult:

@@ -119,6 +119,11 @@ def test_level_lets_documents_grow():
     assert 3 * length(0.0) < length(1.0)
 
 
+def test_a_page_of_lines_is_full():
+    characters = lambda family: sum(len(g.text) for seed in range(40) for g in sample(family, seed).glyphs)  # noqa: E731
+    assert characters("lines") > 2 * characters("documents")
+
+
 @pytest.mark.parametrize(("family", "split"), [("poems", "train"), ("signs", "dev")])
 def test_an_unknown_family_or_split_is_refused(family, split):
     with pytest.raises(ValueError, match="unknown"):

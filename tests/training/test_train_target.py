@@ -51,6 +51,15 @@ def test_a_cut_run_ends_like_an_uncut_one(tokenizer, tmp_path):
         assert torch.allclose(weight, second.model.state_dict()[name], atol=1e-6), name
 
 
+def test_a_stage_draws_its_own_families_or_the_recipes(tokenizer):
+    trainer = TargetTrainer(RECIPE, tokenizer)
+    assert {drawn.family for drawn in trainer.next_samples()} == {"lines"}
+    for _ in range(2):
+        trainer.step()
+    assert trainer.schedule.stage.name == "text"
+    assert {drawn.family for _ in range(8) for drawn in trainer.next_samples()} <= {"documents", "scenes"}
+
+
 def test_a_frozen_vision_tower_does_not_move(tokenizer):
     trainer = TargetTrainer(RECIPE, tokenizer)
     for _ in range(2):

@@ -28,7 +28,7 @@ RECIPE = TargetRecipe(
     guided_layers=(1,),
     families={"documents": 1.0, "scenes": 1.0},
     stages=(
-        Stage("dense", steps=2, vision=True, text=False, dense_weight=1.0),
+        Stage("dense", steps=2, vision=True, text=False, dense_weight=1.0, families={"lines": 1.0}),
         Stage("text", steps=2, vision=False, text=True, guide_weight=(0.3, 0.1), level=(0.0, 0.2)),
         Stage("joint", steps=2, vision=True, text=True, dense_weight=0.2, level=(0.0, 0.2), rate=(0.4, 0.02)),
     ),

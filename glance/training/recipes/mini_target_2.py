@@ -19,15 +19,30 @@ RECIPE = replace(
     },
     stages=(
         # characters first: the first run's tower knew three in four
-        Stage("dense", steps=800, vision=True, text=False, dense_weight=1.0, rate=(0.8, 0.5)),
+        Stage(
+            "dense",
+            steps=900,
+            vision=True,
+            text=False,
+            dense_weight=1.0,
+            rate=(0.8, 0.2),
+            families={
+                "lines": 0.62,
+                "scenes": 0.10,
+                "signs": 0.10,
+                "infographics": 0.05,
+                "charts": 0.05,
+                "plots": 0.08,
+            },
+        ),
         Stage(
             "joint",
-            steps=1600,
+            steps=330,
             vision=True,
             text=True,
             dense_weight=0.5,
             guide_weight=(0.3, 0.05),  # reading failed where pointing failed, so it is shown on
-            rate=(0.6, 0.02),
+            rate=(0.5, 0.02),
         ),
     ),
 )
