@@ -249,6 +249,9 @@ def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
     result = run("lab", "reading", "--prompts", "1", "--json", str(out))
     assert result.exit_code == 0, result.output
     assert {row["family"] for row in json.loads(out.read_text())["rows"]} == set(FAMILIES)
+    assert run("lab", "wording", "--prompts", "1", "--seeds", "2", "--json", str(out)).exit_code == 0
+    figures = json.loads(out.read_text())["figures"]
+    assert 1 <= figures["wordings"] <= 2 and 0 <= figures["right"] <= 1
 
 
 def test_the_interval_of_a_pooled_tau():

@@ -1,4 +1,4 @@
-"""`python -m glance lab reading | acceptance | reach | law`."""
+"""`python -m glance lab reading | wording | acceptance | reach | law`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,36 @@ def reading(
     found = evaluate.reading(family.parts, prompts, "test", first_seed=5000)
     table = Table("Family", "Samples", "Exact", "Character error", "Ended")
     for name, r in found.items():
-        exact = "n/a" if r.exact is None else f"{r.exact:.0%}"
-        table.add_row(name, str(r.samples), exact, f"{r.error:.3f}", f"{r.ended:.0%}")
+        table.add_row(name, str(r.samples), f"{r.exact:.0%}", f"{r.error:.3f}", f"{r.ended:.0%}")
         for task, (right, asked) in r.tasks.items():
             table.add_row(f"  {task}", str(asked), f"{right / asked:.0%}", "", "")
     console.print(table)
     figures = {f"{name}_{key}": getattr(r, key) for name, r in found.items() for key in ("exact", "error")}
     keep(json_file, figures, [{"family": n, **asdict(r)} for n, r in found.items()], of(family, Settings()))
+
+
+@lab.command()
+def wording(
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+    prompts: Annotated[int, typer.Option(help="Scenes.")] = 10,
+    seeds: Annotated[int, typer.Option(help="Answers to each.")] = 8,
+    json_file: Json = None,
+) -> None:
+    """How freely the target words captions at T = 1, and how often they still name the things that are drawn."""
+    from ..engine import Settings
+    from ..provenance import of
+    from . import wording as suite
+
+    family, settings = load(preset, parts), Settings(max_new_tokens=160, temperature=1.0)
+    rows = list(suite.wording(family, prompts, seeds, settings))
+    table = Table("Scene", "Answers", "Wordings", "Right things")
+    for r in rows:
+        table.add_row(str(r.scene), str(r.answers), str(r.wordings), f"{r.right / r.answers:.0%}")
+    console.print(table)
+    figures = suite.figures(rows)
+    console.print(f"{figures['wordings']:.1f} wordings a scene; {figures['right']:.0%} name the right things")
+    keep(json_file, figures, [asdict(r) for r in rows], of(family, settings))
 
 
 @lab.command()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from glance.checkpoints import TargetParts
 from glance.synth import FAMILIES, Sample, sample
+from glance.synth.canvas import BRIGHT
+from glance.synth.shapes import SHAPES
 from glance.synth.vocabulary import Split
 from glance.training.corpus import answer_samples
+
+_THING = re.compile(rf"\b({'|'.join(BRIGHT)}) ({'|'.join(SHAPES)})\b")
 
 
 @dataclass(frozen=True)
@@ -17,14 +22,14 @@ class Reading:
 
     Args:
         samples: how many were asked.
-        exact: share of answers equal to the drawn text, character for character; None where wordings are free.
+        exact: share of answers that say what is drawn and nothing else (`says`).
         error: character error rate, edits per character of the true answer, pooled.
         ended: share of answers that ended by themselves.
-        tasks: task → (exact answers, all answers), where one wording is right.
+        tasks: task → (exact answers, all answers).
     """
 
     samples: int
-    exact: float | None
+    exact: float
     error: float
     ended: float
     tasks: dict[str, tuple[int, int]]
@@ -38,6 +43,25 @@ def edit_distance(one: str, two: str) -> int:
         for j, b in enumerate(two, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
     return row[-1]
+
+
+def things_named(text: str) -> list[tuple[str, str]]:
+    """The (colour, kind) of every thing that a caption names, sorted."""
+    return sorted(_THING.findall(text))
+
+
+def says(one: Sample, text: str) -> bool:
+    """Whether an answer says exactly what is drawn.
+
+    Where one wording is right, it is that one, character for character. Otherwise wordings are free: a sign's answer
+    quotes its text in full; a scene's caption names its things in their colours, no fewer and no more.
+    """
+    if not one.alternatives:
+        return text == one.answer
+    if one.things:
+        return things_named(text) == sorted((thing.colour, thing.kind) for thing in one.things)
+    quoted = re.search('"(.*)"', text)
+    return quoted is not None and quoted[1] == " ".join(glyphs.text for glyphs in one.glyphs)
 
 
 def reading(
@@ -60,21 +84,20 @@ def reading(
 
 
 def _figures(drawn: list[Sample], texts: list[str], ended: list[bool]) -> Reading:
-    fixed = [text == one.answer for one, text in zip(drawn, texts, strict=True) if not one.alternatives]
     edits = sum(edit_distance(text, one.answer) for one, text in zip(drawn, texts, strict=True))
+    tasks = by_task(drawn, texts)
     return Reading(
         samples=len(drawn),
-        exact=sum(fixed) / len(fixed) if fixed else None,
+        exact=sum(right for right, _ in tasks.values()) / len(drawn),
         error=edits / sum(len(one.answer) for one in drawn),
         ended=sum(ended) / len(ended),
-        tasks=by_task(drawn, texts),
+        tasks=tasks,
     )
 
 
 def by_task(drawn: list[Sample], texts: list[str]) -> dict[str, tuple[int, int]]:
-    """Task → (exact answers, all answers); tasks whose wording is free are left out."""
+    """Task → (exact answers, all answers)."""
     counts: dict[str, list[bool]] = defaultdict(list)
     for one, text in zip(drawn, texts, strict=True):
-        if not one.alternatives:
-            counts[one.task].append(text == one.answer)
+        counts[one.task].append(says(one, text))
     return {name: (sum(right), len(right)) for name, right in sorted(counts.items())}
