@@ -1,9 +1,10 @@
-"""Which drawn character does an answer's character copy?"""
+"""Where in the picture does an answer's character come from?"""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from glance.synth import Glyphs
+from glance.synth import Glyphs, Sample, Thing
 
 Place = tuple[int, int]  # (drawn string, character)
 
@@ -52,3 +53,33 @@ def copied_from(answer: str, glyphs: Sequence[Glyphs]) -> list[Place | None]:
             origin[at + k] = (best[0], best[1] + k)
         done = at + length
     return origin
+
+
+def named_in(answer: str, things: Sequence[Thing]) -> list[int | None]:
+    """For every character of `answer`, the thing that it names by colour and kind, or by kind alone, or None.
+
+    Of things that look alike each is named once, in their order.
+    """
+    origin: list[int | None] = [None] * len(answer)
+    for name in (lambda thing: f"{thing.colour} {thing.kind}", lambda thing: thing.kind):
+        for i, thing in enumerate(things):
+            if i in origin:
+                continue
+            for found in re.finditer(rf"\b{name(thing)}\b", answer):
+                if origin[found.start()] is None:
+                    origin[found.start() : found.end()] = [i] * len(found[0])
+                    break
+    return origin
+
+
+def pixels_of(drawn: Sample) -> list[tuple[float, float] | None]:
+    """For every character of the answer, the pixel (x, y) where what it says is drawn, or None.
+
+    That is the middle of the character that it copies, or of the thing that it names.
+    """
+    if drawn.things:
+        boxes = [thing.box for thing in drawn.things]
+        middles = [((left + right) / 2, (top + bottom) / 2) for left, top, right, bottom in boxes]
+        return [None if i is None else middles[i] for i in named_in(drawn.answer, drawn.things)]
+    origin = copied_from(drawn.answer, drawn.glyphs)
+    return [None if place is None else drawn.glyphs[place[0]].centres[place[1]] for place in origin]

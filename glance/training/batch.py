@@ -14,7 +14,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from glance.synth import SIZES, Sample, sample
 from glance.synth.vocabulary import Split
 from glance.targets.qwen_vl import rope_positions
-from glance.training.align import copied_from
+from glance.training.align import pixels_of
 from glance.training.recipe import Shape
 from glance.training.tokenizer import END, IMAGE
 
@@ -34,7 +34,8 @@ class Batch:
         positions: int64 [3, 1, T]; equal for all rows, because the image stands at one place and padding comes last.
         first: column of the first visual token.
         labels: int64 [B, T]; `labels[:, t]` is the token that row t must predict, -100 where none.
-        pointers: int64 [B, T]; column of the visual token that holds the glyph which the label copies, or -1.
+        pointers: int64 [B, T]; column of the visual token that holds the glyph which the label copies, or the middle
+            of the thing which it names, or -1.
     """
 
     samples: tuple[Sample, ...]
@@ -96,19 +97,18 @@ class Encoder:
         return ids
 
     def answer_ids(self, drawn: Sample) -> tuple[list[int], list[int]]:
-        """Answer ids with the end token, and for each the merged cell that it copies from, or -1."""
+        """Answer ids with the end token, and for each the merged cell where what it says is drawn, or -1."""
         coded = self.tokenizer(drawn.answer, add_special_tokens=False, return_offsets_mapping=True)
-        origin = copied_from(drawn.answer, drawn.glyphs)
+        origin = pixels_of(drawn)
         cells = []
         for start, stop in coded["offset_mapping"]:
             places = [origin[i] for i in range(start, stop) if origin[i] is not None and drawn.answer[i] != " "]
             cells.append(self._cell(drawn, places[0]) if places else -1)
         return coded["input_ids"] + [self.end], [*cells, -1]
 
-    def _cell(self, drawn: Sample, place: tuple[int, int]) -> int:
-        x, y = drawn.glyphs[place[0]].centres[place[1]]
+    def _cell(self, drawn: Sample, pixel: tuple[float, float]) -> int:
         side = self.shape.cell
-        column, row = int(x // side), int(y // side)
+        column, row = int(pixel[0] // side), int(pixel[1] // side)
         columns, rows = drawn.image.width // side, drawn.image.height // side
         return row * columns + column if 0 <= column < columns and 0 <= row < rows else -1
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from glance.synth import Glyphs, sample
-from glance.training.align import copied_from
+from glance.synth import Glyphs, Thing, sample
+from glance.training.align import copied_from, named_in, pixels_of
 from glance.training.architecture import build_image_processor
 from glance.training.batch import Encoder
 from glance.training.dense import CHARACTERS, DenseHead, dense_labels
@@ -37,6 +39,23 @@ def test_a_value_drawn_twice_is_taken_in_order():
 
 def test_half_a_word_is_no_copy():
     assert copied_from("The highest", _glyphs("Then", "high")) == [None] * 11
+
+
+def test_words_of_a_caption_come_from_the_things_that_they_name():
+    things = (Thing("tree", "red", (0, 0, 20, 20)), Thing("boat", "blue", (40, 0, 60, 30)))
+    answer = "A blue boat near a red tree."
+    origin = named_in(answer, things)
+    assert [answer[i] for i, thing in enumerate(origin) if thing == 1] == list("blue boat")
+    assert [answer[i] for i, thing in enumerate(origin) if thing == 0] == list("red tree")
+    assert set(named_in("The boat is blue.", things)[4:8]) == {1}
+    drawn = replace(sample("scenes", 0), answer=answer, things=things)
+    assert pixels_of(drawn)[2] == (50, 15) and pixels_of(drawn)[0] is None
+
+
+def test_things_that_look_alike_are_named_in_turn():
+    twins = (Thing("tree", "red", (0, 0, 2, 2)), Thing("tree", "red", (4, 0, 6, 2)))
+    origin = named_in("A red tree and a red tree.", twins)
+    assert [thing for thing in dict.fromkeys(origin) if thing is not None] == [0, 1]
 
 
 def test_dense_labels_hold_every_drawn_character(tokenizer):
