@@ -175,6 +175,7 @@ def test_every_failure_is_one_sentence(server, picture, mode, sentence):
 def test_wrong_addresses(server, picture, monkeypatch):
     with pytest.raises(BadInput, match="usually ends in /v1"):
         list(engine.ask(server.url.removesuffix("/v1"), picture, "?"))
+    server.shutdown()  # while its thread waits for connections, a closed port still takes them
     server.server_close()
     with pytest.raises(BadInput, match="No server answers at"):
         list(engine.ask(server.url, picture, "?"))

@@ -47,7 +47,9 @@ def show(page, text: str) -> trace.Trace:
         text,
     )
     page.wait_for_function(
-        "run => document.querySelector('[data-panel=findings] .gl-panel-body').dataset.drawn === run",
+        """run => document.querySelector('[data-panel=findings] .gl-panel-body').dataset.drawn === run
+        && document.querySelector('.gl-root').player.panels.find((p) => p instanceof Glance.Findings)
+            .plots.every((p) => p.data)""",
         arg=run.header.run,
     )
     page.wait_for_selector(HOST.format("audit") + " .gl-audit-say")
