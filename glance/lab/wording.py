@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as numbers
 from itertools import islice
 
 from ..engine import Decoding, Settings
@@ -25,7 +26,7 @@ class Worded:
 
 def scenes(count: int) -> Iterator[tuple[int, Sample]]:
     """(seed, sample) of the first `count` test scenes that are to be described."""
-    drawn = ((seed, sample("scenes", seed, split="test")) for seed in range(FIRST_SEED, FIRST_SEED + 100 * count))
+    drawn = ((seed, sample("scenes", seed, split="test")) for seed in numbers(FIRST_SEED))
     return islice(((seed, one) for seed, one in drawn if one.alternatives), count)
 
 
@@ -33,10 +34,9 @@ def wording(family: Family, count: int, seeds: int, settings: Settings) -> Itera
     """Answer `count` test scenes with `seeds` seeds each, by ordinary decoding (every lane says the same)."""
     stop = family.stop_rules(settings)
     for number, one in scenes(count):
-        prompt, texts = family.prompt(one.image, one.question), []
+        prefill, texts = family.target.prefill(family.prompt(one.image, one.question)), []
         for seed in range(seeds):
             chosen = replace(settings, seed=seed)
-            prefill = family.target.prefill(prompt)
             run = Decoding(family.target, prefill, family.drafter("autoregressive"), chosen, stop)
             for _ in run:
                 pass

@@ -13,6 +13,7 @@ from glance.synth.shapes import SHAPES
 from glance.synth.vocabulary import Split
 from glance.training.corpus import answer_samples
 
+# (colour, kind) of a thing that a caption names
 _THING = re.compile(rf"\b({'|'.join(BRIGHT)}) ({'|'.join(SHAPES)})\b")
 
 
@@ -45,11 +46,6 @@ def edit_distance(one: str, two: str) -> int:
     return row[-1]
 
 
-def things_named(text: str) -> list[tuple[str, str]]:
-    """The (colour, kind) of every thing that a caption names, sorted."""
-    return sorted(_THING.findall(text))
-
-
 def says(one: Sample, text: str) -> bool:
     """Whether an answer says exactly what is drawn.
 
@@ -59,7 +55,7 @@ def says(one: Sample, text: str) -> bool:
     if not one.alternatives:
         return text == one.answer
     if one.things:
-        return things_named(text) == sorted((thing.colour, thing.kind) for thing in one.things)
+        return sorted(_THING.findall(text)) == sorted((thing.colour, thing.kind) for thing in one.things)
     quoted = re.search('"(.*)"', text)
     return quoted is not None and quoted[1] == " ".join(glyphs.text for glyphs in one.glyphs)
 
