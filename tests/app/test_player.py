@@ -2,75 +2,20 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from glance import trace
-from glance.export import PLAYER, replay_html
 from tests.app import fake
-from tests.app.conftest import Visits
+from tests.app.alone import EMOJI, PLAIN, data, feed, focused, player, start_tour
 
 pytestmark = pytest.mark.browser
 
-ROOT = ".gl-root[data-ready]"
-EMOJI = ("\U0001f469\u200d", "\U0001f4bb")  # one character from two tokens
-TOURS = [path.read_text(encoding="utf-8") for path in sorted((PLAYER.parent / "tour" / "en").glob("*.md"))]
-
-
-def enriched(lines: list[str]) -> str:
-    """The run with the likeliest tokens of both sides, taken from the first level of each tree."""
-    run, lanes = trace.read("".join(lines)), []
-    for lane in run.lanes:
-        rounds = []
-        for rnd in lane.rounds:
-            first = [i for i, parent in enumerate(rnd.parents) if parent < 0]
-            q = sorted(first, key=lambda i: -rnd.log_q[i])[:5]
-            p = sorted(first, key=lambda i: -rnd.log_p[i])[:5]
-            rounds.append(replace(
-                rnd, draft_top=tuple(rnd.tokens[i] for i in q), draft_top_log_q=tuple(rnd.log_q[i] for i in q),
-                target_top=tuple(rnd.tokens[i] for i in p), target_top_log_p=tuple(rnd.log_p[i] for i in p),
-            ))  # fmt: skip
-        lanes.append(trace.Lane(lane.id, tuple(rounds), lane.end))
-    return trace.write(trace.Trace(run.header, tuple(lanes), run.pieces))
-
-
-WORDS = [*fake.ANSWER[:6], *EMOJI, *fake.ANSWER[6:]]
-PLAIN = enriched(fake.lines(WORDS, run="plain"))
-BAD = enriched(fake.lines(fake.HOSTILE * 2, fake.HOSTILE, fake.HOSTILE[0], run="bad"))
-
-
-@pytest.fixture(scope="module")
-def shared(browser):
-    """One page for all tests here."""
-    visits = Visits(browser)
-    page = visits.blank(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page.set_content(replay_html(PLAIN))
-    page.wait_for_selector(ROOT)
-    yield page
-    visits.close()
-
-
-def player(page, expression: str):
-    return page.evaluate(f"(() => {{ const P = document.querySelector('main').player; return {expression}; }})()")
-
-
-def feed(page, text: str) -> None:
-    page.evaluate("text => document.querySelector('main').player.feed(text)", text)
-
-
-def data(page, name: str) -> str | None:
-    return page.get_attribute("main", f"data-{name}")
-
 
 @pytest.fixture
-def page(shared):
-    """The shared page on the plain run, at its end, on GLANCE."""
-    if data(shared, "run") != "plain":
-        feed(shared, PLAIN)
-    player(shared, "(P.pause(), P.tour.close(), P.choose(2), P.seek(Infinity))")
-    return shared
+def page(alone):
+    return alone
 
 
 def ranks(rnd: trace.Round) -> list[int]:
@@ -232,54 +177,6 @@ def test_projector_mode_enlarges_and_is_kept_to_the_page(page):
     assert sizes() == before
 
 
-def start_tour(page) -> None:
-    page.evaluate("texts => { const P = document.querySelector('main').player; P.tour.files = texts;"
-                  " P.tour.steps = texts.map(Glance.parseStep); P.parts.tour.hidden = false; }", TOURS)  # fmt: skip
-    page.click("[data-action=tour]")
-
-
-def test_the_tour_drives_the_player(page):
-    start_tour(page)
-    seen = []
-    for number in range(1, 9):
-        card = page.locator(f".gl-tour[data-step='{number}']")
-        text = card.locator(".gl-tour-text").inner_text() + card.locator(".gl-notes").inner_text()
-        assert "{" not in text, "a figure was not filled in"
-        assert f"{number} of 8" in card.inner_text()
-        seen.append((data(page, "chosen"), page.locator(".gl-pointed").count()))
-        if number < 8:
-            page.keyboard.press("PageDown")
-    assert [lane for lane, _ in seen[:7]] == [
-        "glance", "eagle3", "glance", "glance", "glance", "eagle3", "glance",
-    ]  # fmt: skip
-    page.keyboard.press("PageUp")
-    assert page.get_attribute(".gl-tour", "data-step") == "7"
-    assert page.locator(".gl-pointed").count() == 1
-    run = trace.read(PLAIN)
-    fewest = min(len(r.emitted) for r in run.lane("glance").rounds)
-    assert len(run.lane("glance").rounds[int(data(page, "round"))].emitted) == fewest
-    page.keyboard.press("Escape")
-    assert page.locator(".gl-tour").count() == 0 and page.locator(".gl-pointed").count() == 0
-    assert page.evaluate("document.activeElement.dataset.action") == "tour"
-
-
-def focused(page) -> str:
-    return page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent")
-
-
-def test_the_tour_by_buttons(page):
-    start_tour(page)
-    assert focused(page) == "Next"
-    page.keyboard.press("Enter")
-    assert page.get_attribute(".gl-tour", "data-step") == "2"
-    page.focus(".gl-tour .gl-back")
-    page.keyboard.press("Enter")
-    assert page.get_attribute(".gl-tour", "data-step") == "1"
-    assert focused(page) == "Back" and page.is_disabled(".gl-tour .gl-back")
-    page.click(".gl-tour .gl-close")
-    assert page.locator(".gl-tour").count() == 0
-
-
 def test_a_button_that_goes_leaves_the_focus_near(page):
     player(page, "P.seek(0)")
     page.focus("[data-action=rare]")
@@ -294,103 +191,6 @@ def test_a_button_that_goes_leaves_the_focus_near(page):
     page.focus("[data-action=live]")
     feed(page, "".join(lines))
     assert not page.is_visible("[data-action=live]") and focused(page) == "Play"
-
-
-OPEN = """texts => {
-  const P = document.querySelector('main').player, { tour } = P;
-  tour.files = texts;
-  tour.steps = texts.map(Glance.parseStep);
-  P.parts.tour.hidden = false;
-  window.asked = [];
-  P.options.examples = Object.fromEntries(tour.steps.map(({ example }) => [example, example]));
-  P.options.open = (name) => { window.asked.push(name); return true; };
-}"""
-
-
-def test_a_step_waits_for_its_run_however_fast_one_goes(page):
-    """Runs come from the server one after another; the step on show is the last one that was asked for."""
-    page.evaluate(OPEN, TOURS)
-    examples = player(page, "P.tour.steps.slice(0, 4).map((step) => step.example)")
-    runs = {name: "".join(fake.lines(run=name, seed=i)) for i, name in enumerate(sorted({*examples}))}
-    page.click("[data-action=tour]")
-    feed(page, runs[examples[0]])
-    for _ in range(3):
-        page.keyboard.press("PageDown")
-    assert page.get_attribute(".gl-tour", "data-step") == "4"
-    assert "One moment" in page.inner_text(".gl-tour-text")
-    served = 0
-    while served < len(page.evaluate("window.asked")):
-        feed(page, runs[page.evaluate("window.asked")[served]])
-        served += 1
-    assert data(page, "run") == examples[3]
-    assert "One moment" not in page.inner_text(".gl-tour-text")
-    lane = trace.read(runs[examples[3]]).lane("glance")
-    longest = max(len(r.accepted) for r in lane.rounds)
-    assert data(page, "chosen") == "glance" and len(lane.rounds[int(data(page, "round"))].accepted) == longest
-    page.clock.install()
-    page.keyboard.press("PageUp")
-    page.clock.fast_forward(60_000)
-    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('did not arrive')")
-    for key in ("PageUp", *["PageDown"] * 6):  # a step that needs no run does not wait for one for ever
-        page.keyboard.press(key)
-    page.clock.fast_forward(60_000)
-    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('press Run')")
-    page.evaluate("() => { const P = document.querySelector('main').player; P.tour.close(); P.options = {}; }")
-
-
-def test_hostile_tokens_are_inert_in_every_new_part(page):
-    feed(page, BAD)
-    for order in (1, 2):
-        for k in range(player(page, f"P.run.lanes[{order}].rounds.length")):
-            player(page, f"P.goTo({order}, {k})")
-    start_tour(page)
-    page.keyboard.press("Escape")
-    assert page.evaluate("window.harmed") is None
-    assert page.locator("main img, main script").count() == 0
-
-
-WICKED = {
-    "%{x}": "%{x}", "<b>": "<b>", "${a}": "${a}", "\u202ex": "[202E]x", "</script>": "</script>", "&lt;": "&lt;",
-    "$x$": "$x$", "%{text}": "%{text}",
-}  # fmt: skip
-HOVER = """async () => {
-  const P = document.querySelector('main').player, nodes = [], first = async (plot, curveNumber, kind) => {
-    for (const old of plot.querySelectorAll('.hovertext')) old.remove();
-    for (let i = 0; i < 600 && !plot.querySelector('.hovertext'); i++) { // Plotly may put it off
-      Plotly.Fx.hover(plot, [{ curveNumber, pointNumber: 0 }]);
-      await new Promise(requestAnimationFrame);
-    }
-    const text = plot.querySelector('.hovertext ' + kind);
-    return (text.querySelector('.line') || text).textContent.replace(/[\u2068\u2069]/g, '');
-  };
-  for (const k of P.lane.rounds.keys()) {
-    const { plot } = P.parts, texts = [];
-    P.goTo(2, k);
-    for (const [i, { hovertemplate, x }] of plot.data.entries()) {
-      if (hovertemplate && x.length) texts.push(await first(plot, i, '.nums'));
-    }
-    nodes.push(texts);
-  }
-  return [nodes, await first(P.timeline.plot, 0, '.name')];
-}"""
-
-
-def test_no_text_of_a_trace_is_read_as_a_template(page):
-    """What hangs over a node is the token itself, whatever the figure's own language would make of it."""
-    lines = fake.lines([*WICKED] * 5, [*WICKED], "%{x}", run="templates")
-    lines[0] = lines[0].replace('"name":"Autoregressive"', '"name":"%{y} $y$"')
-    feed(page, "".join(lines))
-    player(page, "P.choose(2)")
-    run = trace.read("".join(lines))
-    name = lambda i: WICKED.get(run.pieces[i].decode(), "end")  # noqa: E731
-    expected = []
-    for rnd in run.lane("glance").rounds:
-        others = [i for i in range(len(rnd.tokens)) if i not in rnd.accepted]
-        nodes = [rnd.tokens[i] for i in (*others[:1], *rnd.accepted[:1])]
-        own = [] if rnd.bonus is None else [rnd.bonus]
-        expected.append([*map(name, nodes), f"root {name(rnd.root)}", *map(name, own)])
-    assert page.evaluate(HOVER) == [expected, "%{y} $y$"]
-    assert set(WICKED.values()) <= {text.removeprefix("root ") for texts in expected for text in texts}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
