@@ -27,12 +27,12 @@ MAX_NEW_TOKENS = 160
 CHOSEN = (
     ("signs", 96),
     ("charts", 126),
-    ("infographics", 157),
-    ("documents", 276),
-    ("scenes", 2),
+    ("infographics", 93),
+    ("documents", 534),
+    ("scenes", 42),
     ("charts", 185),
     ("infographics", 128),
-    ("documents", 115),
+    ("documents", 586),
 )
 
 
