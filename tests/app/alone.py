@@ -31,18 +31,6 @@ WORDS = [*fake.ANSWER[:6], *EMOJI, *fake.ANSWER[6:]]
 PLAIN = enriched(fake.lines(WORDS, run="plain"))
 
 
-def player(page, expression: str):
-    return page.evaluate(f"(() => {{ const P = document.querySelector('main').player; return {expression}; }})()")
-
-
-def feed(page, text: str) -> None:
-    page.evaluate("text => document.querySelector('main').player.feed(text)", text)
-
-
-def data(page, name: str) -> str | None:
-    return page.get_attribute("main", f"data-{name}")
-
-
 def focused(page) -> str:
     return page.evaluate("document.activeElement.ariaLabel || document.activeElement.textContent")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from glance.export import replay_html
-from tests.app import alone as by_itself
 from tests.app import fake
-from tests.app.steps import feed, player, wait_status
+from tests.app.alone import PLAIN
+from tests.app.steps import data, feed, player, wait_status
 
 HERE = Path(__file__).resolve().parent
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -147,7 +147,7 @@ def alone_shared(browser):
     """One page that holds nothing but the player."""
     visits = Visits(browser)
     page = visits.blank(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page.set_content(replay_html(by_itself.PLAIN))
+    page.set_content(replay_html(PLAIN))
     page.wait_for_selector(".gl-root[data-ready]")
     yield page
     visits.close()
@@ -157,7 +157,7 @@ def alone_shared(browser):
 def alone(alone_shared):
     """That page on the plain run, at its end, on GLANCE."""
     page = alone_shared
-    if by_itself.data(page, "run") != "plain":
-        by_itself.feed(page, by_itself.PLAIN)
-    by_itself.player(page, "(P.pause(), P.tour.close(), P.choose(2), P.seek(Infinity))")
+    if data(page, "run") != "plain":
+        feed(page, PLAIN)
+    player(page, "(P.pause(), P.tour.close(), P.choose(2), P.seek(Infinity))")
     return page

@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.app import fake
 from tests.app.conftest import CHROMIUM, FLAGS, serve
+from tests.app.steps import ROOT
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
-ROOT = "#view .gl-root"
 
 # From the first byte asked for: the page's load event, when the player is drawn, when the first trace has moved, and
 # when the player stands in its place on the finished page.

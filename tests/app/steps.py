@@ -1,6 +1,6 @@
 """What a visitor does on the page, and what is read off it."""
 
-ROOT = "#view .gl-root"
+ROOT = ":is(#view .gl-root, main.gl-root)"  # in the app, or in a page by itself
 
 
 def data(page, name: str) -> str | None:
@@ -46,4 +46,4 @@ def wait_done(page, run: str) -> None:
 
 
 def feed(page, text: str) -> None:
-    page.evaluate("text => document.querySelector('#view .gl-root').player.feed(text)", text)
+    page.evaluate("([root, text]) => document.querySelector(root).player.feed(text)", [ROOT, text])

@@ -8,7 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 from glance import trace
 from tests.app import fake
-from tests.app.alone import EMOJI, PLAIN, data, feed, focused, player, start_tour
+from tests.app.alone import EMOJI, PLAIN, focused, start_tour
+from tests.app.steps import data, feed, player
 
 pytestmark = pytest.mark.browser
 

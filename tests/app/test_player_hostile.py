@@ -4,7 +4,8 @@ import pytest
 
 from glance import trace
 from tests.app import fake
-from tests.app.alone import enriched, feed, player, start_tour
+from tests.app.alone import enriched, start_tour
+from tests.app.steps import feed, player
 
 pytestmark = pytest.mark.browser
 

@@ -4,7 +4,8 @@ import pytest
 
 from glance import trace
 from tests.app import fake
-from tests.app.alone import PLAIN, TOURS, data, feed, focused, player, start_tour
+from tests.app.alone import PLAIN, TOURS, focused, start_tour
+from tests.app.steps import data, feed, player
 
 pytestmark = pytest.mark.browser
 
