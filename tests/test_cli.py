@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from glance import examples, presets, trace
 from glance.checkpoints import load_block_head, load_eagle3_head
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
+from glance.exporters import save_head
 from glance.lab.acceptance import interval, pooled_tau
 from glance.synth import FAMILIES
 from tests import tiny
@@ -162,6 +164,7 @@ def test_bench_leaves_out_answers_without_a_round(run, tmp_path, monkeypatch):
         ["export", "--format", "dflash", "--out", "nowhere"],
         ["lab", "reading"],
         ["lab", "acceptance"],
+        ["lab", "sweep"],
         ["lab", "reach"],
     ],
 )
@@ -252,6 +255,38 @@ def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
     assert run("lab", "wording", "--prompts", "1", "--seeds", "2", "--json", str(out)).exit_code == 0
     figures = json.loads(out.read_text())["figures"]
     assert 1 <= figures["wordings"] <= 2 and 0 <= figures["right"] <= 1
+
+
+def test_the_sweep_of_budgets_and_heads(run, tmp_path, family):
+    out, head = tmp_path / "sweep.json", tmp_path / "head"
+    save_head(family.block_head, family.parts, head, torch.float32)
+    words = [
+        "--family",
+        "charts",
+        "--prompts",
+        "1",
+        "--repeats",
+        "1",
+        "--budget",
+        "1",
+        "--budget",
+        "7",
+        "--max-new-tokens",
+        "12",
+    ]
+    result = run("lab", "sweep", *words, "--head", str(head), "--json", str(out))
+    assert result.exit_code == 0, result.output
+    points = json.loads(out.read_text())["rows"]
+    by = {(p["drafter"], p["budget"]): p for p in points}
+    assert set(by) == {(name, budget) for name in ("eagle3", "glance", str(head)) for budget in (1, 7)}
+    for budget in (1, 7):
+        assert by["eagle3", budget]["over_eagle3"] == 1
+        same = [by[name, budget] for name in ("glance", str(head))]
+        assert same[0]["tau"] == same[1]["tau"] and same[0]["layers"] == same[1]["layers"]
+    assert by["glance", 1]["tau"] <= 2  # one candidate a round
+    assert all(0 < p["drafting"] < 1 and p["over_autoregressive"] > 0 for p in points)
+    result = run("lab", "sweep", "--family", "nope")
+    assert result.exit_code == 2 and result.output.startswith("There is no task family 'nope'; choose among scenes")
 
 
 def test_the_interval_of_a_pooled_tau():

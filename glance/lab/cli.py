@@ -1,4 +1,4 @@
-"""`python -m glance lab reading | wording | acceptance | reach | law`."""
+"""`python -m glance lab reading | wording | acceptance | sweep | reach | law`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import typer
 from rich.table import Table
 
 from ..errors import BadInput
-from ..options import Budget, Json, Preset, With, console, keep, load
+from ..options import Budget, Json, NewTokens, Preset, With, console, keep, load
 
 lab = typer.Typer(help="Measure a family on held-out prompts, or runs that were recorded.", no_args_is_help=True)
 
 Runs = Annotated[list[Path], typer.Argument(help="Saved runs (NDJSON); without any, the shipped examples.")]
 Prompts = Annotated[int, typer.Option(help="Prompts of each task family.")]
+Budgets = Annotated[list[int], typer.Option("--budget", min=1, help="Nodes of a tree; once for each budget.")]
+Heads = Annotated[list[Path], typer.Option("--head", help="Another block head for this target; once for each.")]
+Kinds = Annotated[list[str], typer.Option("--family", help="Task family; once for each.")]
 
 
 @lab.command()
@@ -90,6 +93,46 @@ def acceptance(
     console.print(table)
     figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
     keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
+
+
+@lab.command()
+def sweep(
+    preset: Preset = "mini",
+    parts: With = [],  # noqa: B006
+    budgets: Budgets = [7, 15, 31, 63],  # noqa: B006
+    heads: Heads = [],  # noqa: B006
+    kinds: Kinds = ["documents", "charts"],  # noqa: B006
+    prompts: Prompts = 6,
+    max_new_tokens: NewTokens = 160,
+    repeats: Annotated[int, typer.Option(help="Measured runs of each drafter and prompt, after a warm-up.")] = 3,
+    json_file: Json = None,
+) -> None:
+    """Decode speed of block heads at several tree budgets, over autoregressive decoding and over EAGLE-3."""
+    from ..checkpoints import load_block_head
+    from ..engine import Settings
+    from ..provenance import of
+    from ..synth import FAMILIES
+    from . import sweep as suite
+
+    family = load(preset, parts)
+    for lane in ("eagle3", "glance"):
+        family.check_lane(lane)
+    if unknown := [kind for kind in kinds if kind not in FAMILIES]:
+        raise BadInput(f"There is no task family {unknown[0]!r}; choose among {', '.join(FAMILIES)}.")
+    others = {str(folder): load_block_head(folder, family.parts) for folder in heads}
+    points = []
+    for points in suite.sweep(family, others, kinds, prompts, budgets, repeats, max_new_tokens):
+        console.print(f"[dim]{points[0].prompts} prompts[/dim]")
+    if not points:
+        raise BadInput("There is nothing to measure: all answers are one token long.")
+    table = Table("Drafter", "Layers", "Budget", "τ", "Drafting", "Over autoregressive", "Over EAGLE-3")
+    for p in points:
+        shown = (f"{p.tau:.2f}", f"{p.drafting:.0%}", f"{p.over_autoregressive:.2f}", f"{p.over_eagle3:.2f}")
+        table.add_row(p.drafter, str(p.layers), str(p.budget), *shown)
+    console.print(table)
+    kept = ("tau", "over_autoregressive", "over_eagle3")
+    figures = {f"{p.drafter}_{p.budget}_{name}": getattr(p, name) for p in points for name in kept}
+    keep(json_file, figures, [asdict(p) for p in points], of(family, Settings()))
 
 
 @lab.command()

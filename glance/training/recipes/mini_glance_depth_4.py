@@ -1,0 +1,10 @@
+"""A control for the depth of the block head: four layers that learn from 6,144 answers of the third target, each once.
+
+`mini-glance-depth-2` and `mini-glance-depth-6` differ from it in their layers alone; none begins with a trained head.
+"""
+
+from dataclasses import replace
+
+from glance.training.recipes.mini_glance_4 import RECIPE as FOURTH
+
+RECIPE = replace(FOURTH, name="mini-glance-depth-4", samples=6144, anchors=8)
