@@ -91,9 +91,14 @@ class TargetRecipe:
         return self.stages[stage].families or self.families
 
 
+def known_recipes() -> list[str]:
+    """The names of all recipes: those of their files."""
+    return sorted(path.stem.replace("_", "-") for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+
+
 def load_recipe(name: str) -> Any:
     """The recipe of a name such as `mini-target`. Raises `BadInput`."""
-    known = sorted(path.stem.replace("_", "-") for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+    known = known_recipes()
     if name not in known:
         raise BadInput(f"There is no recipe {name!r}; choose one of {', '.join(known)}.")
     return importlib.import_module(f"glance.training.recipes.{name.replace('-', '_')}").RECIPE
