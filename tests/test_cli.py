@@ -13,7 +13,8 @@ from glance.checkpoints import load_block_head, load_eagle3_head
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
 from glance.exporters import save_head
-from glance.lab.acceptance import interval, pooled_tau
+from glance.lab.acceptance import Acceptance, interval, pooled_tau
+from glance.lab.acceptance import figures as figures_of
 from glance.synth import FAMILIES
 from tests import tiny
 
@@ -248,7 +249,10 @@ def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
     out = tmp_path / "lab.json"
     assert run("lab", "acceptance", "--prompts", "1", "--json", str(out)).exit_code == 0
     figures = json.loads(out.read_text())["figures"]
-    assert len(figures) == 10 and all(value >= 1 for value in figures.values())
+    taus = {name: value for name, value in figures.items() if name.endswith("_tau")}
+    assert len(taus) == 12 and all(value >= 1 for value in taus.values())
+    by_family = [figures[f"{kind}_glance_tau"] for kind in FAMILIES]
+    assert figures["mean_glance_tau"] == pytest.approx(sum(by_family) / len(by_family), abs=1e-3)
     result = run("lab", "reading", "--prompts", "1", "--json", str(out))
     assert result.exit_code == 0, result.output
     assert {row["family"] for row in json.loads(out.read_text())["rows"]} == set(FAMILIES)
@@ -287,6 +291,18 @@ def test_the_sweep_of_budgets_and_heads(run, tmp_path, family):
     assert all(0 < p["drafting"] < 1 and p["over_autoregressive"] > 0 for p in points)
     result = run("lab", "sweep", "--family", "nope")
     assert result.exit_code == 2 and result.output.startswith("There is no task family 'nope'; choose among scenes")
+
+
+def test_accepted_tokens_are_pooled_over_rounds():
+    rows = [
+        Acceptance("charts", "eagle3", 1, rounds=30, tau=3, low=3, high=3, entropy=0),
+        Acceptance("charts", "glance", 1, rounds=60, tau=2, low=2, high=2, entropy=0),
+        Acceptance("signs", "eagle3", 1, rounds=10, tau=7, low=7, high=7, entropy=0),
+        Acceptance("signs", "glance", 1, rounds=20, tau=5, low=5, high=5, entropy=0),
+    ]
+    found = figures_of(rows)
+    assert found["mean_eagle3_tau"] == 5 and found["mean_glance_tau"] == 3.5
+    assert found["accepted_glance_over_eagle3"] == pytest.approx((140 / 80) / (120 / 40), abs=1e-4)
 
 
 def test_the_interval_of_a_pooled_tau():

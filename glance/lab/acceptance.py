@@ -78,3 +78,17 @@ def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Setti
             low, high = interval(runs)
             entropy = float(np.mean([r.entropy for run in runs for r in run]))
             yield Acceptance(kind, lane, len(runs), sum(map(len, runs)), pooled_tau(runs), low, high, entropy)
+
+
+def figures(rows: Sequence[Acceptance]) -> dict[str, float]:
+    """τ by family and lane; each lane's mean over the families; accepted tokens a round, pooled, over EAGLE-3's."""
+    found = {f"{r.family}_{r.lane}_tau": r.tau for r in rows}
+    accepted = {}
+    for lane in dict.fromkeys(r.lane for r in rows):
+        mine = [r for r in rows if r.lane == lane]
+        found[f"mean_{lane}_tau"] = float(np.mean([r.tau for r in mine]))
+        accepted[lane] = sum((r.tau - 1) * r.rounds for r in mine) / sum(r.rounds for r in mine)
+    found["accepted_glance_over_eagle3"] = (
+        accepted["glance"] / accepted["eagle3"] if accepted["eagle3"] else float("nan")
+    )
+    return {name: round(value, 4) for name, value in found.items()}

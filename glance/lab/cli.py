@@ -91,7 +91,9 @@ def acceptance(
         interval = f"{r.low:.2f} to {r.high:.2f}"
         table.add_row(r.family, r.lane, str(r.prompts), str(r.rounds), f"{r.tau:.2f}", interval, f"{r.entropy:.2f}")
     console.print(table)
-    figures = {f"{r.family}_{r.lane}_tau": round(r.tau, 4) for r in rows}
+    figures = suite.figures(rows)
+    means = ", ".join(f"{lane} {figures[f'mean_{lane}_tau']:.2f}" for lane in lanes)
+    console.print(f"mean τ: {means}; accepted, GLANCE over EAGLE-3: {figures['accepted_glance_over_eagle3']:.2f}")
     keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
 
 
