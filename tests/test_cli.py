@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,9 @@ from glance import examples, presets, trace
 from glance.checkpoints import load_block_head, load_eagle3_head
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
+from glance.errors import BadInput
 from glance.exporters import save_head
+from glance.lab import sweep
 from glance.lab.acceptance import Acceptance, interval, pooled_tau
 from glance.lab.acceptance import figures as figures_of
 from glance.synth import FAMILIES
@@ -261,8 +264,8 @@ def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
     assert 1 <= figures["wordings"] <= 2 and 0 <= figures["right"] <= 1
 
 
-def test_the_sweep_of_budgets_and_heads(run, tmp_path, family):
-    out, head = tmp_path / "sweep.json", tmp_path / "head"
+def test_the_sweep_of_settings(run, tmp_path, family):
+    out, head = tmp_path / "sweep.json", tmp_path / "run/head"
     save_head(family.block_head, family.parts, head, torch.float32)
     words = [
         "--family",
@@ -275,30 +278,55 @@ def test_the_sweep_of_budgets_and_heads(run, tmp_path, family):
         "1",
         "--budget",
         "7",
+        "--passes",
+        "2",
         "--max-new-tokens",
         "12",
     ]
     result = run("lab", "sweep", *words, "--head", str(head), "--json", str(out))
     assert result.exit_code == 0, result.output
-    points = json.loads(out.read_text())["rows"]
-    by = {(p["drafter"], p["budget"]): p for p in points}
-    assert set(by) == {(name, budget) for name in ("eagle3", "glance", str(head)) for budget in (1, 7)}
+    kept = json.loads(out.read_text())
+    points = {(p["name"], p["passes"], p["budget"]): p for p in kept["points"]}
+    names = (("glance", 1), ("run/head", 1), ("eagle3", 2))
+    assert list(points) == [(*name, budget) for name in names for budget in (1, 7)]
     for budget in (1, 7):
-        assert by["eagle3", budget]["over_eagle3"] == 1
-        same = [by[name, budget] for name in ("glance", str(head))]
-        assert same[0]["tau"] == same[1]["tau"] and same[0]["layers"] == same[1]["layers"]
-    assert by["glance", 1]["tau"] <= 2  # one candidate a round
-    assert all(0 < p["drafting"] < 1 and p["over_autoregressive"] > 0 for p in points)
+        own, same = points["glance", 1, budget], points["run/head", 1, budget]
+        assert (own["tau"], own["layers"]) == (same["tau"], same["layers"])
+    (row,) = kept["rows"]
+    assert [one["tokens"] for one in row["runs"]] == [row["runs"][0]["tokens"]] * 6  # all decode the same answer
+    assert all(p["tau"] <= 2 for (*_, budget), p in points.items() if budget == 1)  # one candidate a round
+    assert kept["provenance"]["families"] == ["charts"]
     result = run("lab", "sweep", "--family", "nope")
     assert result.exit_code == 2 and result.output.startswith("There is no task family 'nope'; choose among scenes")
 
 
+def test_a_sweep_refuses_a_head_that_reads_other_layers(family):
+    head = tiny.family(seed=1).block_head
+    head.config = replace(head.config, target_layer_ids=(0, 1))
+    with pytest.raises(BadInput, match="^The head other reads other layers"):
+        sweep.entrants(family, {"other": head}, [7], [8])
+
+
+def test_speeds_of_a_sweep_are_geometric_means_over_autoregressive():
+    entrants = [sweep.Entrant("glance", 4, 1, 7, Autoregressive), sweep.Entrant("eagle3", 1, 8, 7, Autoregressive)]
+    fast = {"tokens": 10, "rounds": 5, "ms": 2.0, "drafting": 0.5}
+    slow = {"tokens": 30, "rounds": 10, "ms": 16.0, "drafting": 0.1}
+    rows = [
+        {"autoregressive_ms": 8.0, "runs": [fast, slow]},
+        {"autoregressive_ms": 8.0, "runs": [slow | {"ms": 8.0}, fast | {"ms": 1.0}]},
+    ]
+    glance, eagle3 = sweep.points(entrants, rows)
+    assert (glance.speed, glance.low, glance.high) == (pytest.approx(2), 1, 4)
+    assert eagle3.speed == pytest.approx(2) and eagle3.tau == pytest.approx(40 / 15)
+    assert glance.drafting == pytest.approx((0.5 * 20 + 0.1 * 240) / 260)
+
+
 def test_accepted_tokens_are_pooled_over_rounds():
     rows = [
-        Acceptance("charts", "eagle3", 1, rounds=30, tau=3, low=3, high=3, entropy=0),
-        Acceptance("charts", "glance", 1, rounds=60, tau=2, low=2, high=2, entropy=0),
-        Acceptance("signs", "eagle3", 1, rounds=10, tau=7, low=7, high=7, entropy=0),
-        Acceptance("signs", "glance", 1, rounds=20, tau=5, low=5, high=5, entropy=0),
+        Acceptance("charts", "eagle3", 1, rounds=30, tau=3, low=3, high=3, accepted=2, entropy=0),
+        Acceptance("charts", "glance", 1, rounds=60, tau=2, low=2, high=2, accepted=1, entropy=0),
+        Acceptance("signs", "eagle3", 1, rounds=10, tau=7, low=7, high=7, accepted=6, entropy=0),
+        Acceptance("signs", "glance", 1, rounds=20, tau=5, low=5, high=5, accepted=4, entropy=0),
     ]
     found = figures_of(rows)
     assert found["mean_eagle3_tau"] == 5 and found["mean_glance_tau"] == 3.5

@@ -22,7 +22,8 @@ FIRST_SEED = 5000  # of the test split; the shipped examples and the tests use s
 class Acceptance:
     """τ of one lane on one task family: pooled over the rounds, with a 95 % interval over prompts.
 
-    `entropy` is the mean of the target's next-token entropy at the roots of these rounds, nats.
+    `accepted` is the mean number of drafted tokens that a round emitted, and `entropy` the mean of the target's
+    next-token entropy at the roots of these rounds, nats.
     """
 
     family: str
@@ -32,6 +33,7 @@ class Acceptance:
     tau: float
     low: float
     high: float
+    accepted: float
     entropy: float
 
 
@@ -76,19 +78,20 @@ def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Setti
             runs = [list(Decoding(family.target, p, make(), settings, stop)) for p in prefills]
             runs = [run for run in runs if run]  # an answer of one token needs no round
             low, high = interval(runs)
-            entropy = float(np.mean([r.entropy for run in runs for r in run]))
-            yield Acceptance(kind, lane, len(runs), sum(map(len, runs)), pooled_tau(runs), low, high, entropy)
+            rounds = [r for run in runs for r in run]
+            accepted, entropy = (
+                float(np.mean(values)) for values in ([len(r.accepted) for r in rounds], [r.entropy for r in rounds])
+            )
+            yield Acceptance(kind, lane, len(runs), len(rounds), pooled_tau(runs), low, high, accepted, entropy)
 
 
-def figures(rows: Sequence[Acceptance]) -> dict[str, float]:
-    """τ by family and lane; each lane's mean over the families; accepted tokens a round, pooled, over EAGLE-3's."""
+def figures(rows: Sequence[Acceptance]) -> dict[str, float | None]:
+    """τ by family and lane, each lane's mean over the families, and GLANCE's accepted tokens a round over EAGLE-3's."""
     found = {f"{r.family}_{r.lane}_tau": r.tau for r in rows}
     accepted = {}
     for lane in dict.fromkeys(r.lane for r in rows):
         mine = [r for r in rows if r.lane == lane]
         found[f"mean_{lane}_tau"] = float(np.mean([r.tau for r in mine]))
-        accepted[lane] = sum((r.tau - 1) * r.rounds for r in mine) / sum(r.rounds for r in mine)
-    found["accepted_glance_over_eagle3"] = (
-        accepted["glance"] / accepted["eagle3"] if accepted["eagle3"] else float("nan")
-    )
-    return {name: round(value, 4) for name, value in found.items()}
+        accepted[lane] = float(np.average([r.accepted for r in mine], weights=[r.rounds for r in mine]))
+    found["accepted_glance_over_eagle3"] = accepted["glance"] / accepted["eagle3"] if accepted["eagle3"] else None
+    return {name: value if value is None else round(value, 4) for name, value in found.items()}

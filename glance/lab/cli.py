@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +15,9 @@ from ..options import Budget, Json, NewTokens, Preset, With, console, keep, load
 lab = typer.Typer(help="Measure a family on held-out prompts, or runs that were recorded.", no_args_is_help=True)
 
 Runs = Annotated[list[Path], typer.Argument(help="Saved runs (NDJSON); without any, the shipped examples.")]
-Prompts = Annotated[int, typer.Option(help="Prompts of each task family.")]
+Prompts = Annotated[int, typer.Option(min=1, help="Prompts of each task family.")]
 Budgets = Annotated[list[int], typer.Option("--budget", min=1, help="Nodes of a tree; once for each budget.")]
+Passes = Annotated[list[int], typer.Option("--passes", min=1, help="Draft passes of EAGLE-3; once for each number.")]
 Heads = Annotated[list[Path], typer.Option("--head", help="Another block head for this target; once for each.")]
 Kinds = Annotated[list[str], typer.Option("--family", help="Task family; once for each.")]
 
@@ -93,7 +94,9 @@ def acceptance(
     console.print(table)
     figures = suite.figures(rows)
     means = ", ".join(f"{lane} {figures[f'mean_{lane}_tau']:.2f}" for lane in lanes)
-    console.print(f"mean τ: {means}; accepted, GLANCE over EAGLE-3: {figures['accepted_glance_over_eagle3']:.2f}")
+    ratio = figures["accepted_glance_over_eagle3"]
+    shown = "n/a" if ratio is None else f"{ratio:.2f}"
+    console.print(f"mean τ: {means}; accepted tokens a round, GLANCE over EAGLE-3: {shown}")
     keep(json_file, figures, [asdict(r) for r in rows], {**of(family, settings), "budget": budget})
 
 
@@ -102,39 +105,44 @@ def sweep(
     preset: Preset = "mini",
     parts: With = [],  # noqa: B006
     budgets: Budgets = [7, 15, 31, 63],  # noqa: B006
+    passes: Passes = [8],  # noqa: B006
     heads: Heads = [],  # noqa: B006
     kinds: Kinds = ["documents", "charts"],  # noqa: B006
     prompts: Prompts = 6,
     max_new_tokens: NewTokens = 160,
-    repeats: Annotated[int, typer.Option(help="Measured runs of each drafter and prompt, after a warm-up.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured runs of each drafter and prompt, after a warm-up.")] = 3,
     json_file: Json = None,
 ) -> None:
-    """Decode speed of block heads at several tree budgets, over autoregressive decoding and over EAGLE-3."""
+    """Decode speed over autoregressive decoding at several tree budgets, EAGLE-3 passes and block heads."""
     from ..checkpoints import load_block_head
     from ..engine import Settings
     from ..provenance import of
     from ..synth import FAMILIES
     from . import sweep as suite
 
+    if unknown := [kind for kind in kinds if kind not in FAMILIES]:
+        raise BadInput(f"There is no task family {unknown[0]!r}; choose among {', '.join(FAMILIES)}.")
     family = load(preset, parts)
     for lane in ("eagle3", "glance"):
         family.check_lane(lane)
-    if unknown := [kind for kind in kinds if kind not in FAMILIES]:
-        raise BadInput(f"There is no task family {unknown[0]!r}; choose among {', '.join(FAMILIES)}.")
-    others = {str(folder): load_block_head(folder, family.parts) for folder in heads}
-    points = []
-    for points in suite.sweep(family, others, kinds, prompts, budgets, repeats, max_new_tokens):
-        console.print(f"[dim]{points[0].prompts} prompts[/dim]")
-    if not points:
+    others = {str(folder.resolve()): load_block_head(folder, family.parts) for folder in heads}
+    racing = suite.entrants(family, others, budgets, passes)
+    rows = []
+    for row in suite.sweep(family, racing, kinds, prompts, repeats, max_new_tokens):
+        rows.append(row)
+        console.print(f"[dim]{row['family']} {row['seed']}: {row['runs'][0]['tokens']} tokens[/dim]")
+    if not rows:
         raise BadInput("There is nothing to measure: all answers are one token long.")
-    table = Table("Drafter", "Layers", "Budget", "τ", "Drafting", "Over autoregressive", "Over EAGLE-3")
-    for p in points:
-        shown = (f"{p.tau:.2f}", f"{p.drafting:.0%}", f"{p.over_autoregressive:.2f}", f"{p.over_eagle3:.2f}")
-        table.add_row(p.drafter, str(p.layers), str(p.budget), *shown)
+    found = [replace(p, name="/".join(Path(p.name).parts[-2:])) for p in suite.points(racing, rows)]
+    table = Table("Drafter", "Layers", "Passes", "Budget", "τ", "Drafting", "Over autoregressive", "Min to max")
+    for p in found:
+        setting = (p.name, str(p.layers), str(p.passes), str(p.budget))
+        table.add_row(*setting, f"{p.tau:.2f}", f"{p.drafting:.0%}", f"{p.speed:.2f}", f"{p.low:.2f} to {p.high:.2f}")
     console.print(table)
-    kept = ("tau", "over_autoregressive", "over_eagle3")
-    figures = {f"{p.drafter}_{p.budget}_{name}": getattr(p, name) for p in points for name in kept}
-    keep(json_file, figures, [asdict(p) for p in points], of(family, Settings()))
+    asked = {"families": kinds, "prompts": prompts, "repeats": repeats}
+    provenance = of(family, Settings(max_new_tokens=max_new_tokens)) | asked
+    figures = {f"{p.name} {p.passes} {p.budget}": round(p.speed, 3) for p in found}
+    keep(json_file, figures, rows, provenance, points=[asdict(p) for p in found])
 
 
 @lab.command()

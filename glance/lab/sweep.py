@@ -1,4 +1,8 @@
-"""How fast block heads decode at several tree budgets: which budget, and which depth of the head, is worth its cost."""
+"""How fast drafters decode at several tree budgets: which budget, how many EAGLE-3 passes, how deep a block head.
+
+Every setting is divided by autoregressive decoding, and averaged geometrically, so the figures of any two settings may
+be divided too: each lane can be compared at the budget that suits it best.
+"""
 
 from __future__ import annotations
 
@@ -6,121 +10,136 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ..drafters.block import BlockDrafter, BlockHead
+from ..drafters.eagle3 import Eagle3Drafter
 from ..engine import Decoding, Drafter, Settings
+from ..errors import BadInput
 from ..presets import Family
 from ..synth import sample
 from ..target import Prefill
 from ..trace import Round
-from .acceptance import FIRST_SEED, pooled_tau
+from .acceptance import FIRST_SEED
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A drafter at one setting: decoder layers of its head, draft passes a round, tree budget."""
+
+    name: str
+    layers: int
+    passes: int
+    budget: int
+    make: Callable[[], Drafter]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One drafter at one budget, over some prompts.
+    """An entrant's figures over some prompts.
 
     Args:
-        drafter: `eagle3`, `glance`, or the folder of another block head.
-        layers: decoder layers of its head.
         tau: tokens emitted a round, pooled over the rounds.
-        drafting: share of its time spent drafting: passes and tree.
-        over_autoregressive, over_eagle3: median over the prompts of that lane's decode time over this one's, EAGLE-3 at
-            the same budget; above 1 where this one is faster.
+        drafting: share of its decode time spent on the passes and the tree of its drafter.
+        speed: autoregressive milliseconds a token over this one's, geometric mean over the prompts; above 1 where this
+            one is faster. `low` and `high` are its extremes. Prefill, of target and head, is left out.
     """
 
-    drafter: str
+    name: str
     layers: int
+    passes: int
     budget: int
     prompts: int
     tau: float
     drafting: float
-    over_autoregressive: float
-    over_eagle3: float
+    speed: float
+    low: float
+    high: float
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The rounds of one prompt's last repeat, and the median decode time over the repeats, milliseconds."""
+def entrants(
+    family: Family, heads: Mapping[str, BlockHead], budgets: Sequence[int], passes: Sequence[int]
+) -> list[Entrant]:
+    """EAGLE-3 with each number of passes, the family's block head and others for its target, at every budget.
 
-    rounds: list[Round]
-    ms: float
-
-
-Key = tuple[str, int]  # drafter and budget; the autoregressive lane's budget is 0
+    Raises:
+        BadInput: a head that reads layers of the target which the family's own heads do not.
+    """
+    target, image, eagle3 = family.target, family.parts.model.config.image_token_id, family.eagle3_head
+    found = []
+    for name, head in {"glance": family.block_head, **heads}.items():
+        if not {*head.config.target_layer_ids} <= target.layers:
+            raise BadInput(f"The head {name} reads other layers of the target than the family's; name one that agrees.")
+        make = partial(BlockDrafter, head, target.embed_tokens, target.lm_head, padded=target.padded)
+        found += [Entrant(name, head.config.num_hidden_layers, 1, budget, make) for budget in budgets]
+    for steps in passes:
+        make = partial(Eagle3Drafter, eagle3, image, steps, padded=target.padded)
+        found += [Entrant("eagle3", 1, steps, budget, make) for budget in budgets]
+    return found
 
 
 def sweep(
-    family: Family,
-    heads: Mapping[str, BlockHead],
-    kinds: Sequence[str],
-    count: int,
-    budgets: Sequence[int],
-    repeats: int,
-    max_new_tokens: int,
-) -> Iterator[list[Point]]:
-    """Decode `count` held-out prompts of each kind with every drafter at every budget, lanes interleaved.
-
-    Args:
-        heads: other block heads for the same target, beside the family's own.
+    family: Family, racing: Sequence[Entrant], kinds: Sequence[str], count: int, repeats: int, max_new_tokens: int
+) -> Iterator[dict[str, Any]]:
+    """Decode `count` held-out prompts of each kind with every entrant.
 
     Yields:
-        After each prompt, the points over all prompts so far.
+        A row a prompt: the autoregressive milliseconds a token, and each entrant's `tokens` and `rounds`, `ms` a token,
+        and the share of it that is `drafting`.
     """
-    drafters: dict[str, Callable[[], Drafter]] = {lane: partial(family.drafter, lane) for lane in ("eagle3", "glance")}
-    layers = {"eagle3": 1, "glance": family.block_head.config.num_hidden_layers}
-    for name, head in heads.items():
-        target = family.target
-        drafters[name] = partial(BlockDrafter, head, target.embed_tokens, target.lm_head, padded=target.padded)
-        layers[name] = head.config.num_hidden_layers
-    makers = {("autoregressive", 0): partial(family.drafter, "autoregressive")}
-    makers |= {(name, budget): make for budget in budgets for name, make in drafters.items()}
-    runs: dict[Key, list[_Run]] = {key: [] for key in makers}
+    first = Entrant("autoregressive", 0, 0, 1, partial(family.drafter, "autoregressive"))
     for kind in kinds:
         for seed in range(FIRST_SEED, FIRST_SEED + count):
             drawn = sample(kind, seed, split="test")
             prefill = family.target.prefill(family.prompt(drawn.image, drawn.question))
-            one = _measure(family, prefill, makers, repeats, max_new_tokens)
-            if not one["autoregressive", 0].rounds:
-                continue  # an answer of one token needs no round
-            for key, run in one.items():
-                runs[key].append(run)
-            yield [_point(name, layers[name], budget, runs) for name, budget in runs if budget]
+            reference, *runs = _measure(family, prefill, [first, *racing], repeats, max_new_tokens)
+            if reference["rounds"]:  # an answer of one token needs none
+                yield {"family": kind, "seed": seed, "autoregressive_ms": reference["ms"], "runs": runs}
 
 
 def _measure(
-    family: Family,
-    prefill: Prefill,
-    makers: Mapping[Key, Callable[[], Drafter]],
-    repeats: int,
-    max_new_tokens: int,
-) -> dict[Key, _Run]:
-    """Decode one prompt with every drafter, `repeats` times after a warm-up."""
-    spent: dict[Key, list[float]] = {key: [] for key in makers}
-    rounds: dict[Key, list[Round]] = {}
+    family: Family, prefill: Prefill, racing: Sequence[Entrant], repeats: int, max_new_tokens: int
+) -> list[dict[str, Any]]:
+    """Medians over the repeats, after a warm-up; in each repeat every entrant decodes once."""
+    decoded: list[list[list[Round]]] = [[] for _ in racing]
     for repeat in range(repeats + 1):
-        for key, make in makers.items():
-            settings = Settings(max_new_tokens=max_new_tokens, budget=key[1] or 1, tie_threshold=family.tie_threshold)
-            rounds[key] = list(Decoding(family.target, prefill, make(), settings, family.stop_rules(settings)))
+        for runs, one in zip(decoded, racing, strict=True):
+            settings = Settings(max_new_tokens=max_new_tokens, budget=one.budget, tie_threshold=family.tie_threshold)
+            rounds = list(Decoding(family.target, prefill, one.make(), settings, family.stop_rules(settings)))
             if repeat:
-                spent[key].append(sum(r.total_ms for r in rounds[key]))
-    return {key: _Run(rounds[key], statistics.median(spent[key])) for key in makers}
+                runs.append(rounds)
+    return [_figures(runs) for runs in decoded]
 
 
-def _point(name: str, layers: int, budget: int, runs: Mapping[Key, Sequence[_Run]]) -> Point:
-    mine = runs[name, budget]
-    rounds = [r for run in mine for r in run.rounds]
+def _figures(runs: Sequence[Sequence[Round]]) -> dict[str, Any]:
+    tokens, count = sum(len(r.emitted) for r in runs[0]), len(runs[0])
+    if not tokens:
+        return {"tokens": 0, "rounds": 0}
+    totals = [sum(r.total_ms for r in run) for run in runs]
+    drafts = [sum(r.ms["draft"] + r.ms["build"] for r in run) for run in runs]
+    ms = statistics.median(totals) / tokens
+    return {"tokens": tokens, "rounds": count, "ms": ms, "drafting": sum(drafts) / sum(totals)}
 
-    def over(key: Key) -> float:
-        return statistics.median(other.ms / run.ms for other, run in zip(runs[key], mine, strict=True))
 
-    return Point(
-        name,
-        layers,
-        budget,
-        len(mine),
-        pooled_tau([run.rounds for run in mine]),
-        sum(r.ms["draft"] + r.ms["build"] for r in rounds) / sum(r.total_ms for r in rounds),
-        over(("autoregressive", 0)),
-        over(("eagle3", budget)),
-    )
+def points(racing: Sequence[Entrant], rows: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """The figures of a sweep's rows, in the order of its entrants."""
+    found = []
+    for i, one in enumerate(racing):
+        runs = [row["runs"][i] for row in rows]
+        speeds = [row["autoregressive_ms"] / run["ms"] for row, run in zip(rows, runs, strict=True)]
+        spent = [run["ms"] * run["tokens"] for run in runs]
+        found.append(
+            Point(
+                one.name,
+                one.layers,
+                one.passes,
+                one.budget,
+                len(rows),
+                sum(run["tokens"] for run in runs) / sum(run["rounds"] for run in runs),
+                sum(run["drafting"] * ms for run, ms in zip(runs, spent, strict=True)) / sum(spent),
+                statistics.geometric_mean(speeds),
+                min(speeds),
+                max(speeds),
+            )
+        )
+    return found

@@ -5,6 +5,6 @@
 
 from dataclasses import replace
 
-from glance.training.recipes.mini_glance_4 import RECIPE as FOURTH
+from glance.training.recipes.mini_glance_3 import RECIPE as THIRD
 
-RECIPE = replace(FOURTH, name="mini-glance-depth-4", samples=6144, anchors=8)
+RECIPE = replace(THIRD, name="mini-glance-depth-4", samples=6144)
