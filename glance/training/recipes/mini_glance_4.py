@@ -1,7 +1,7 @@
 """The fourth block head of glance-mini, for the third target; it begins with the third (`--start-from`).
 
-It sees 12,288 answers once, the third's 5,120 among them, and twice the blocks of each: EAGLE-3 learns from every position
-of an answer, a block head from those drawn.
+It sees 12,288 answers once, the third's 5,120 among them, and twice the blocks of each: EAGLE-3 learns from every
+position of an answer, a block head from those drawn.
 """
 
 from dataclasses import replace
