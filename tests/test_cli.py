@@ -267,22 +267,8 @@ def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
 def test_the_sweep_of_settings(run, tmp_path, family):
     out, head = tmp_path / "sweep.json", tmp_path / "run/head"
     save_head(family.block_head, family.parts, head, torch.float32)
-    words = [
-        "--family",
-        "charts",
-        "--prompts",
-        "1",
-        "--repeats",
-        "1",
-        "--budget",
-        "1",
-        "--budget",
-        "7",
-        "--passes",
-        "2",
-        "--max-new-tokens",
-        "12",
-    ]
+    words = ["--family", "charts", "--prompts", "1", "--repeats", "1", "--max-new-tokens", "12"]
+    words += ["--budget", "1", "--budget", "7", "--passes", "2"]
     result = run("lab", "sweep", *words, "--head", str(head), "--json", str(out))
     assert result.exit_code == 0, result.output
     kept = json.loads(out.read_text())

@@ -1,0 +1,111 @@
+"""What README and card show in tables, and the figures their words rest on, are the kept outputs of the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from glance.presets import ASSETS, PRESETS
+from glance.synth import FAMILIES
+
+README = " ".join((Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8").split())
+CARD = " ".join((ASSETS / "mini/README.md").read_text(encoding="utf-8").split())
+BENCH = {
+    "eagle3_over_autoregressive": "EAGLE-3 over Autoregressive, decode speed",
+    "glance_over_autoregressive": "GLANCE over Autoregressive, decode speed",
+    "glance_over_eagle3": "GLANCE over EAGLE-3, decode speed",
+    "tree_over_chain": "tree over chain, the same block head",
+    "autoregressive_over_generate": "our Autoregressive over `generate()`",
+    "autoregressive_round_over_forwards": "Autoregressive round over bare forwards",
+    "eagle3_round_over_forwards": "EAGLE-3 round over bare forwards",
+    "glance_round_over_forwards": "GLANCE round over bare forwards",
+}
+
+
+def _kept(name: str) -> dict[str, Any]:
+    return json.loads((ASSETS / "bench" / f"{name}.json").read_text())
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def test_the_readme_shows_the_kept_bench():
+    kept = _kept("mini")
+    for r in kept["ratios"]:
+        assert f"| {BENCH[r['name']]} | {r['median']:.2f} | {r['low']:.2f} to {r['high']:.2f} |" in README
+    assert f"(median {kept['figures']['autoregressive_over_generate']:.2f} times, below)" in README
+    glance = kept["figures"]["glance_over_eagle3"]
+    assert f"(median of the speed ratio {glance:.2f})" in CARD
+
+
+def test_the_card_shows_what_is_read_and_accepted():
+    read = {row["family"]: row for row in _kept("reading")["rows"]}
+    accepted = {(row["family"], row["lane"]): row for row in _kept("acceptance")["rows"]}
+    for kind in FAMILIES:
+        row, (glance, eagle3, blind) = read[kind], (accepted[kind, lane] for lane in ("glance", "eagle3", "blind"))
+        cells = [
+            kind,
+            row["samples"],
+            _percent(row["exact"]),
+            f"{row['error']:.2f}",
+            *(f"{lane['tau']:.2f} ({lane['low']:.2f} to {lane['high']:.2f})" for lane in (glance, eagle3)),
+            f"{blind['tau']:.2f}",
+            f"{glance['entropy']:.2f}",
+        ]
+        assert f"| {' | '.join(map(str, cells))} |" in CARD
+
+
+def test_means_and_wordings():
+    figures, worded = _kept("acceptance")["figures"], _kept("wording")["figures"]
+    glance, eagle3 = (f"{figures[f'mean_{lane}_tau']:.2f}" for lane in ("glance", "eagle3"))
+    assert f"(mean τ {eagle3} against {glance}, tree of 31 nodes" in README
+    assert f"Means over the five families: GLANCE {glance}, EAGLE-3 {eagle3}; " in CARD
+    assert f"{figures['accepted_glance_over_eagle3']:.2f} times as many tokens a round as EAGLE-3" in CARD
+    assert f"give {worded['wordings']:.0f} wordings); {_percent(worded['right'])} of those" in CARD
+
+
+def test_the_card_shows_top1_on_held_out_answers():
+    for head, name in (("glance", "block head, by offset"), ("eagle3", "EAGLE-3, by pass")):
+        kept = json.loads((ASSETS / f"mini/curves/{head}-4.json").read_text())
+        pairs = zip(kept["held_out"]["top1"][:7], kept["train"]["top1"][:7], strict=True)
+        assert f"| {name} | {' | '.join(f'{held:.2f} ({seen:.2f})' for held, seen in pairs)} |" in CARD
+        if head == "glance":
+            held, seen = (kept[split]["chain_accepted"] for split in ("held_out", "train"))
+            assert f"is right for {held:.2f} tokens on average ({seen:.2f} where it was trained)" in CARD
+
+
+def test_the_card_shows_the_sweep():
+    points = _kept("sweep")["points"]
+    for p in points:
+        name = {"eagle3": "EAGLE-3", "glance": "GLANCE"}.get(p["name"], f"`{Path(p['name']).parent}`")
+        cells = [name, p["layers"], p["passes"], p["budget"], f"{p['tau']:.2f}", _percent(p["drafting"])]
+        assert f"| {' | '.join(map(str, cells))} | {p['speed']:.2f} ({p['low']:.2f} to {p['high']:.2f}) |" in CARD
+    by = {(p["name"], p["passes"], p["budget"]): p["speed"] for p in points}
+    best = {lane: max(speed for (name, *_), speed in by.items() if name == lane) for lane in ("glance", "eagle3")}
+    assert f"that is {by['glance', 1, 7] / by['eagle3', 8, 7]:.2f} times as fast" in CARD
+    assert f"GLANCE {best['glance']:.2f} times and EAGLE-3 {best['eagle3']:.2f} times" in CARD
+
+
+def test_the_card_shows_the_primary_head_beside_its_control():
+    for name in ("primary", "control"):
+        figures = _kept(f"acceptance-{name}")["figures"]
+        taus = (f"{figures[kind + '_glance_tau']:.2f}" for kind in FAMILIES)
+        assert f"| {name} | {' | '.join(taus)} |" in CARD
+
+
+def test_the_readme_shows_the_reach_of_the_warning():
+    figures = _kept("reach")["figures"]
+    assert f"speaks on {_percent(figures['outside'])} of" in README
+    assert PRESETS["mini"].reach == round(figures["limit"], 2)
+
+
+def test_the_readme_shows_the_ties_of_bfloat16():
+    f = _kept("ties-bf16")["figures"]
+    words = (
+        f"of {f['runs']} runs {f['identical_without']} were identical without the gate, {f['identical_gate']} with it "
+        f"({_percent(f['deferred_share_gate'])} of rounds deferred, {f['passes_per_token_gate']:.2f} target passes a "
+        f"token), and {f['identical_exact']} with exact ties ({f['passes_per_token_exact']:.2f} passes)"
+    )
+    assert words in README
