@@ -76,15 +76,13 @@ def test_the_card_shows_top1_on_held_out_answers():
             assert f"is right for {held:.2f} tokens on average ({seen:.2f} where it was trained)" in CARD
 
 
-def test_the_card_shows_the_sweep():
+def test_the_card_shows_the_sweeps():
     points = _kept("sweep")["points"]
-    for p in points:
+    for p in points + _kept("sweep-depth")["points"]:
         name = {"eagle3": "EAGLE-3", "glance": "GLANCE"}.get(p["name"], f"`{Path(p['name']).parent}`")
         cells = [name, p["layers"], p["passes"], p["budget"], f"{p['tau']:.2f}", _percent(p["drafting"])]
         assert f"| {' | '.join(map(str, cells))} | {p['speed']:.2f} ({p['low']:.2f} to {p['high']:.2f}) |" in CARD
-    by = {(p["name"], p["passes"], p["budget"]): p["speed"] for p in points}
-    best = {lane: max(speed for (name, *_), speed in by.items() if name == lane) for lane in ("glance", "eagle3")}
-    assert f"that is {by['glance', 1, 7] / by['eagle3', 8, 7]:.2f} times as fast" in CARD
+    best = {lane: max(p["speed"] for p in points if p["name"] == lane) for lane in ("glance", "eagle3")}
     assert f"GLANCE {best['glance']:.2f} times and EAGLE-3 {best['eagle3']:.2f} times" in CARD
 
 
