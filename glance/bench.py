@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from .cache import TreeCache
-from .drafters.block import BlockDrafter
 from .engine import Decoding, Drafter, Settings, Step
 from .examples import Example
 from .presets import Family
@@ -152,18 +152,15 @@ class Bench:
 
     def __init__(self, family: Family, settings: Settings, repeats: int = 3) -> None:
         self.family, self.settings, self.repeats = family, settings, repeats
-        head = family.block_head
         self.drafters: dict[str, Callable[[], Drafter]] = {
-            **{lane: (lambda lane=lane: family.drafter(lane)) for lane in LANES},
-            "chain": lambda: BlockDrafter(
-                head, family.target.embed_tokens, family.target.lm_head, as_chain=True, padded=family.target.padded
-            ),
+            **{lane: partial(family.drafter, lane) for lane in LANES},
+            "chain": partial(family.drafter, "glance", as_chain=True),
         }
         self.modules = [
             family.parts.model,
             family.target.embed_tokens,
             family.target.lm_head,
-            head,
+            family.block_head,
             *family.eagle3_head.children(),
             family.eagle3_head,
         ]

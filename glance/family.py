@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -109,18 +110,20 @@ class Family:
         if lane not in self.lanes:
             raise BadInput(self.notes.get(lane) or f"{self.name} has no head for the lane {LANES.get(lane, lane)}.")
 
-    def drafter(self, lane: str) -> Drafter:
-        """A fresh drafter for one request. Raises `BadInput` as `check_lane` does."""
+    def drafter(self, lane: str, **options: Any) -> Drafter:
+        """A fresh drafter for one request, with `options` of its own class. Raises `BadInput` as `check_lane` does."""
         self.check_lane(lane)
         padded = self.target.padded
         make = {
             "autoregressive": Autoregressive,
-            "eagle3": lambda: Eagle3Drafter(self.eagle3_head, self.parts.model.config.image_token_id, padded=padded),
-            "glance": lambda: BlockDrafter(
-                self.block_head, self.target.embed_tokens, self.target.lm_head, padded=padded
+            "eagle3": lambda **options: Eagle3Drafter(
+                self.eagle3_head, self.parts.model.config.image_token_id, padded=padded, **options
+            ),
+            "glance": lambda **options: BlockDrafter(
+                self.block_head, self.target.embed_tokens, self.target.lm_head, padded=padded, **options
             ),
         }
-        return make[lane]()
+        return make[lane](**options)
 
     def drafter_name(self, lane: str) -> str:
         """One line on what drafts in a lane. Raises `BadInput` as `check_lane` does."""

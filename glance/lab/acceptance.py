@@ -79,9 +79,8 @@ def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Setti
             runs = [run for run in runs if run]  # an answer of one token needs no round
             low, high = interval(runs)
             rounds = [r for run in runs for r in run]
-            accepted, entropy = (
-                float(np.mean(values)) for values in ([len(r.accepted) for r in rounds], [r.entropy for r in rounds])
-            )
+            accepted = float(np.mean([len(r.accepted) for r in rounds]))
+            entropy = float(np.mean([r.entropy for r in rounds]))
             yield Acceptance(kind, lane, len(runs), len(rounds), pooled_tau(runs), low, high, accepted, entropy)
 
 

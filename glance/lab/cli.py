@@ -139,10 +139,9 @@ def sweep(
         setting = (p.name, str(p.layers), str(p.passes), str(p.budget))
         table.add_row(*setting, f"{p.tau:.2f}", f"{p.drafting:.0%}", f"{p.speed:.2f}", f"{p.low:.2f} to {p.high:.2f}")
     console.print(table)
-    asked = {"families": kinds, "prompts": prompts, "repeats": repeats}
-    provenance = of(family, Settings(max_new_tokens=max_new_tokens)) | asked
+    asked = {"families": kinds, "prompts": prompts, "repeats": repeats, "max_new_tokens": max_new_tokens}
     figures = {f"{p.name} {p.passes} {p.budget}": round(p.speed, 3) for p in found}
-    keep(json_file, figures, rows, provenance, points=[asdict(p) for p in found])
+    keep(json_file, figures, rows, of(family, Settings()) | asked, points=[asdict(p) for p in found])
 
 
 @lab.command()

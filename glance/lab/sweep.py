@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from ..drafters.block import BlockDrafter, BlockHead
-from ..drafters.eagle3 import Eagle3Drafter
 from ..engine import Decoding, Drafter, Settings
 from ..errors import BadInput
 from ..presets import Family
@@ -65,15 +64,14 @@ def entrants(
     Raises:
         BadInput: a head that reads layers of the target which the family's own heads do not.
     """
-    target, image, eagle3 = family.target, family.parts.model.config.image_token_id, family.eagle3_head
-    found = []
+    target, found = family.target, []
     for name, head in {"glance": family.block_head, **heads}.items():
         if not {*head.config.target_layer_ids} <= target.layers:
             raise BadInput(f"The head {name} reads other layers of the target than the family's; name one that agrees.")
         make = partial(BlockDrafter, head, target.embed_tokens, target.lm_head, padded=target.padded)
         found += [Entrant(name, head.config.num_hidden_layers, 1, budget, make) for budget in budgets]
     for steps in passes:
-        make = partial(Eagle3Drafter, eagle3, image, steps, padded=target.padded)
+        make = partial(family.drafter, "eagle3", steps=steps)
         found += [Entrant("eagle3", 1, steps, budget, make) for budget in budgets]
     return found
 

@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
-from glance.checkpoints import TargetParts
-from glance.presets import load
+from glance.checkpoints import TargetParts, load_target
+from glance.presets import PRESETS
 from glance.training.corpus import Answered
 from glance.training.head_recipe import HeadRecipe
 from glance.training.head_trainer import HeadTrainer
@@ -25,7 +25,7 @@ HEADS = [recipe for recipe in RECIPES.values() if isinstance(recipe, HeadRecipe)
 
 @pytest.fixture(scope="module")
 def parts() -> TargetParts:
-    return load("mini").parts
+    return load_target(PRESETS["mini"].target)
 
 
 @pytest.fixture(scope="module")
