@@ -44,6 +44,7 @@
     begin() {
       clearTimeout(this.waiting);
       this.shown = null;
+      delete this.host.dataset.drawn; // the figures are still those of the last run
     }
 
     update(run) {
@@ -117,7 +118,7 @@
     /** One figure a task, so that no frame of the player waits for all of them. */
     draw() {
       clearTimeout(this.waiting);
-      const { player } = this, run = this.shown, { theme } = player;
+      const { player } = this, run = this.shown, { theme, lines } = player;
       if (!this.law.clientWidth) return;
       const figures = [[this.acceptance, G.acceptanceFigure], [this.law, G.lawFigure], [this.stages, G.stageFigure]];
       const next = () => {
@@ -126,7 +127,7 @@
         Plotly.react(plot, data, layout, CONFIG);
         if (plot === this.law) this.listen(plot);
         if (figures.length) this.waiting = setTimeout(next, 0);
-        else this.host.dataset.drawn = run.header.run;
+        else this.host.dataset.drawn = run.header.run + " " + lines;
         if (plot === this.law) this.mark();
       };
       delete this.host.dataset.drawn;

@@ -39,7 +39,7 @@ def page(browser):
 
 def show(page, text: str) -> trace.Trace:
     """Feed a run and wait until its findings are drawn; its audit card is open."""
-    run = trace.read(text)
+    run, lines = trace.read(text), text.count("\n") - 1  # the header is no line of the run
     page.evaluate(
         """text => { const P = document.querySelector('.gl-root').player;
         document.querySelector('[data-panel=audit]').open = true;
@@ -47,10 +47,8 @@ def show(page, text: str) -> trace.Trace:
         text,
     )
     page.wait_for_function(
-        """run => document.querySelector('[data-panel=findings] .gl-panel-body').dataset.drawn === run
-        && document.querySelector('.gl-root').player.panels.find((p) => p instanceof Glance.Findings)
-            .plots.every((p) => p.data)""",
-        arg=run.header.run,
+        """drawn => document.querySelector('[data-panel=findings] .gl-panel-body').dataset.drawn === drawn""",
+        arg=f"{run.header.run} {lines}",
     )
     page.wait_for_selector(HOST.format("audit") + " .gl-audit-say")
     return run
@@ -108,6 +106,17 @@ def test_the_figures_show_the_numbers_of_the_trace(page):
         drafting = sum(r.ms["draft"] + r.ms["build"] for r in lane.rounds)
         share = f"{100 * drafting / lane.end.summary.ms:.0f} % of it drafting"
         assert words.endswith(share) if lane.id != "autoregressive" else "drafting" not in words
+
+
+def test_figures_of_an_earlier_reading_do_not_count_as_drawn(page):
+    run = show(page, PLAIN)
+    drawn = f"document.querySelector('{HOST.format('findings')}').dataset.drawn || ''"
+    assert ask(page, drawn).startswith(run.header.run)
+    again = PLAIN.replace("{", "{ ", 1)  # the same run, yet a text that does not go on from the last
+    assert (
+        page.evaluate(f"text => {{ document.querySelector('.gl-root').player.feed(text); return {drawn}; }}", again)
+        == ""
+    )
 
 
 def test_points_fits_and_brackets_are_those_of_the_law(page):
