@@ -111,7 +111,11 @@ class Family:
             raise BadInput(self.notes.get(lane) or f"{self.name} has no head for the lane {LANES.get(lane, lane)}.")
 
     def drafter(self, lane: str, **options: Any) -> Drafter:
-        """A fresh drafter for one request, with `options` of its own class. Raises `BadInput` as `check_lane` does."""
+        """A fresh drafter for one request, with `options` of its own class; a block drafter also takes another `head`.
+
+        Raises:
+            BadInput: as `check_lane` does.
+        """
         self.check_lane(lane)
         padded = self.target.padded
         make = {
@@ -119,8 +123,8 @@ class Family:
             "eagle3": lambda **options: Eagle3Drafter(
                 self.eagle3_head, self.parts.model.config.image_token_id, padded=padded, **options
             ),
-            "glance": lambda **options: BlockDrafter(
-                self.block_head, self.target.embed_tokens, self.target.lm_head, padded=padded, **options
+            "glance": lambda head=self.block_head, **options: BlockDrafter(
+                head, self.target.embed_tokens, self.target.lm_head, padded=padded, **options
             ),
         }
         return make[lane](**options)

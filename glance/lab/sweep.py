@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..drafters.block import BlockDrafter, BlockHead
+from ..drafters.block import BlockHead
 from ..engine import Decoding, Drafter, Settings
 from ..errors import BadInput
 from ..presets import Family
@@ -64,11 +64,11 @@ def entrants(
     Raises:
         BadInput: a head that reads layers of the target which the family's own heads do not.
     """
-    target, found = family.target, []
+    found = []
     for name, head in {"glance": family.block_head, **heads}.items():
-        if not {*head.config.target_layer_ids} <= target.layers:
+        if not {*head.config.target_layer_ids} <= family.target.layers:
             raise BadInput(f"The head {name} reads other layers of the target than the family's; name one that agrees.")
-        make = partial(BlockDrafter, head, target.embed_tokens, target.lm_head, padded=target.padded)
+        make = partial(family.drafter, "glance", head=head)
         found += [Entrant(name, head.config.num_hidden_layers, 1, budget, make) for budget in budgets]
     for steps in passes:
         make = partial(family.drafter, "eagle3", steps=steps)
