@@ -299,7 +299,9 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
             def choose(event: gr.EventData) -> tuple[Any, ...]:
                 return _choose(examples[event.index])
 
-            replaced.append(recorded.pick(choose, None, shown, trigger_mode="always_last", cancels=[ran], **private))
+            # "always_last" would ask again for the first click's run.
+            picked = recorded.pick(choose, None, shown, queue=False, trigger_mode="multiple", cancels=[ran], **private)
+            replaced.append(picked)
         for event in replaced:  # a cancelled run neither succeeds nor fails
             event.then(free, None, [go, stop], queue=False, **private)
         _endpoint()

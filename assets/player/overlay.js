@@ -50,7 +50,7 @@
     }
 
     clear() {
-      this.shown = null;
+      this.shown = this.about = null;
       G.hide(this.remove, true, this.ask);
       this.said.textContent = "";
       this.figure.replaceChildren();
@@ -61,7 +61,7 @@
     /** Another round: its own answer if there is one already, else none, for the old one would mislead. */
     select(lane, k) {
       const found = this.found.get(this.key(lane, k));
-      if (this.shown !== this.key(lane, k)) this.clear();
+      if (this.about !== this.key(lane, k)) this.clear();
       if (found) this.show(lane, k, found);
     }
 
@@ -75,7 +75,7 @@
       player.pause();
       const { lane, run } = player, { k } = player.moment(), picture = options.picture();
       if (!lane.rounds[k]) return;
-      this.said.textContent = "Looking… The model may have to load, or to finish another run first.";
+      this.say(lane, k, "Looking… The model may have to load, or to finish another run first.");
       this.wait(true);
       let found;
       try {
@@ -87,7 +87,13 @@
       if (player.run !== run) return;
       if (found.values) this.found.set(this.key(lane, k), found);
       if (player.lane !== lane || player.moment().k !== k) return;
-      if (found.values) this.show(lane, k, found); else this.said.textContent = G.inert(found.sentence);
+      if (found.values) this.show(lane, k, found); else this.say(lane, k, G.inert(found.sentence));
+    }
+
+    /** Words about a round, which stay until another is on show. */
+    say(lane, k, words) {
+      this.about = this.key(lane, k);
+      this.said.textContent = words;
     }
 
     wait(on) {
@@ -97,10 +103,10 @@
 
     show(lane, k, found) {
       const first = strongest(found).map((cell) => "row " + (cell.row + 1) + ", column " + (cell.column + 1) + " (" + percent(cell.value) + ")");
-      this.said.textContent = lane.name + ", round " + (k + 1) + ": " + percent(found.share)
+      this.say(lane, k, lane.name + ", round " + (k + 1) + ": " + percent(found.share)
         + " of the attention went to the picture, the rest to the question and the answer. Strongest at " + first.join("; ")
         + (found.agreeing < found.tokens && !found.sampled
-          ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : ".");
+          ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : "."));
       this.shown = this.key(lane, k);
       this.draw(found);
       this.remove.hidden = false;

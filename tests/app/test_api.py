@@ -14,7 +14,7 @@ gradio_client = pytest.importorskip("gradio_client")
 
 @pytest.fixture(scope="module")
 def client(stub_server):
-    return gradio_client.Client(stub_server, verbose=False)
+    return gradio_client.Client(stub_server, verbose=False, httpx_kwargs={"timeout": 180})
 
 
 @pytest.fixture

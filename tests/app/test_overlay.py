@@ -119,9 +119,7 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
     )
     assert alphas[:2] == [4, 3] and alphas[2 + 2] == max(alphas[2:]) == 204 and alphas[2] == 0
     assert page.inner_text(".gl-scale").split() == ["0", "10.0", "%"]
-    assert page.evaluate(
-        "() => { const i = document.querySelector('.gl-seen img'); return i.complete && i.naturalWidth > 0; }"
-    )
+    page.wait_for_function("() => document.querySelector('.gl-seen img').naturalWidth > 0")
     assert "a hint, not a proof" in page.inner_text("[data-panel=overlay]")
     player(page, "P.goTo(2, 3)")
     page.wait_for_function("() => !document.querySelector('.gl-seen')")
@@ -140,7 +138,10 @@ def test_another_picture_is_a_sentence(page):
     player(page, "P.goTo(2, 0)")
     page.click(ASK)
     wait_said(page, "The picture on the page is not the one of this run")
-    assert page.locator(".gl-seen").count() == 0
+    player(page, "P.panels[1].select(P.lane, 0)")  # as where the round settles after the answer
+    assert "The picture on the page" in page.inner_text(SAID)
+    player(page, "P.panels[1].select(P.lane, 1)")
+    assert page.inner_text(SAID) == "" and page.locator(".gl-seen").count() == 0
 
 
 @pytest.mark.browser

@@ -86,9 +86,13 @@ def test_phases_within_a_round(page):
 
 def test_slow_motion_plays_one_round(page):
     player(page, "P.seek(P.run.byId.get('glance').end[4])")
+    page.evaluate(
+        """root => { const phases = window.phases = new Set(), { dataset } = root = document.querySelector(root);
+        new MutationObserver(() => phases.add(dataset.phase)).observe(root, { attributes: true }); }""",
+        ROOT,
+    )
     page.click("[data-action=slow]")
-    assert data(page, "playing") == "1"
-    page.wait_for_selector(f"{ROOT}[data-phase=verify]")
+    page.wait_for_function("() => ['draft', 'build', 'verify'].every((phase) => phases.has(phase))")
     page.wait_for_selector(f"{ROOT}[data-playing='']")
     assert data(page, "round") == "4" and data(page, "phase") == "done"
 

@@ -27,7 +27,7 @@ STOP_ONCE_UNDER_WAY = """() => {
 
 @pytest.fixture(scope="module")
 def app():
-    yield from serve(FOLDER.parents[1] / "app.py")
+    yield from serve(FOLDER.parents[1] / "app.py", {"OMP_NUM_THREADS": "1"})
 
 
 def test_first_screen_then_a_run_then_stop(app, visit):
@@ -35,7 +35,6 @@ def test_first_screen_then_a_run_then_stop(app, visit):
     first = data(page, "run")
     assert data(page, "done") == "1"
     assert page.locator("#examples button").count() == len(shipped())
-    page.set_default_timeout(120_000)
     page.click("#go")
     wait_done(page, first)
     assert "same bytes" in status(page)

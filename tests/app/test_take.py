@@ -18,10 +18,11 @@ HOSTILE_EXAMPLE, CHART_EXAMPLE = 1, 0
 
 def pick(page, number: int) -> None:
     """Bring a recorded run, paused at its end, with its section of exports open."""
-    page.locator("#examples button").nth(number).click()
-    wait_status(page, "A recorded run.")
     wanted = ["first", "hostile", "differs"][number]
-    page.wait_for_selector(f"{ROOT}[data-run={wanted}][data-done]")
+    if data(page, "run") != wanted:
+        page.locator("#examples button").nth(number).click()
+        page.wait_for_selector(f"{ROOT}[data-run={wanted}][data-done]")
+        wait_status(page, "A recorded run.")
     player(page, "(P.pause(), P.choose(2), P.seek(Infinity), P.parts.take.parentElement.setAttribute('open', ''))")
 
 
@@ -63,7 +64,7 @@ def test_the_replay_plays_from_a_file_without_a_network(visit, tmp_path):
     text = "".join(fake.lines(words, words, question=words[0], run="taken"))
     (tmp_path / "replay.html").write_text(export.replay_html(text), encoding="utf-8", newline="")
     page = visit.blank(offline=True, viewport={"width": 1100, "height": 900})
-    page.goto((tmp_path / "replay.html").as_uri())
+    page.goto((tmp_path / "replay.html").as_uri(), wait_until="commit")
     page.wait_for_selector(".gl-root[data-ready][data-playing='1']")
     page.wait_for_function("() => +document.querySelector('.gl-root').dataset.t > 5")
     page.click("[data-action=last]")
