@@ -242,6 +242,8 @@ def test_a_head_in_shards_and_another_precision_is_read(one, block):
     file.unlink()
     loaded = load_block_head(block, one.parts).state_dict()
     assert all(torch.equal(loaded[k], v.float()) for k, v in tensors)
+    save_file(dict(tensors), file)
+    assert_in("hold the same tensor; copy one head", refusal(load_block_head, block, one))
 
 
 def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(one, eagle3, tmp_path):

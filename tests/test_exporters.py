@@ -83,3 +83,16 @@ def test_bfloat16_halves_the_file_and_says_so(family, tmp_path):
     for name, tensor in family.block_head.state_dict().items():
         assert torch.equal(loaded[name], tensor.bfloat16().float()), name
     assert '"dtype": "bfloat16"' in (folder / "config.json").read_text()
+
+
+def test_a_small_head_is_written_in_shards_and_written_anew_in_one(family, tmp_path, monkeypatch):
+    head = family.block_head
+    monkeypatch.setattr(exporters, "_SHARD", 40_000)
+    folder = exporters.save_head(head, family.parts, tmp_path)
+    shards = sorted(folder.glob("*.safetensors"))
+    assert len(shards) > 1 and all(shard.stat().st_size < 50_000 for shard in shards)
+    assert_equal(load_block_head(folder, family.parts), head)
+    monkeypatch.undo()
+    exporters.save_head(head, family.parts, tmp_path)
+    assert [file.name for file in folder.glob("*.safetensors")] == ["model.safetensors"]
+    assert_equal(load_block_head(folder, family.parts), head)

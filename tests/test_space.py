@@ -134,3 +134,10 @@ def test_the_code_is_clean_for_every_python_of_a_space():
         assert not later.search(text), file
         stdlib_typing = re.findall(r"^from typing import (.+)$", text, re.M)
         assert not {"Self", "Never", "assert_never", "override", "Unpack"} & set(re.findall(r"\w+", str(stdlib_typing)))
+
+
+def test_every_shipped_file_fits_into_a_space():
+    """Without LFS a Space takes files below 10 MB."""
+    files = [file for file in (space.ROOT / "assets").rglob("*") if file.is_file()]
+    assert len(files) > 40
+    assert not [file for file in files if file.stat().st_size >= 10_000_000]

@@ -69,7 +69,7 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     Pickled files are read by torch's restricted loader, which takes tensors and nothing else.
 
     Raises:
-        BadCheckpoint: no weights, a damaged file, or a pickle that holds more than tensors.
+        BadCheckpoint: no weights, a damaged file, a tensor in two files, or a pickle that holds more than tensors.
     """
     files = sorted(folder.glob("*.safetensors"))
     pickles = [] if files else sorted(folder.glob("pytorch_model*.bin"))
@@ -78,9 +78,12 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = {}
     for file in files:
         try:
-            tensors.update(load_file(file))
+            found = load_file(file)
         except (OSError, SafetensorError):
             raise BadCheckpoint(f"The file {file} is damaged; copy it again.") from None
+        if tensors.keys() & found.keys():
+            raise BadCheckpoint(f"Two files in {folder} hold the same tensor; copy one head alone into a folder.")
+        tensors.update(found)
     for file in pickles:
         tensors.update(_unpickle(file))
     named = {name.removeprefix("model."): t for name, t in tensors.items()}
