@@ -24,6 +24,9 @@ BEST_ROUND = """() => {
   player.seek(lane.end[best]);
 }"""
 
+# Gradio's pictures are lazy: far below a phone's screen they may never be asked for.
+ARRIVED = "[...document.images].every((image) => image.complete || image.getBoundingClientRect().top > 2 * innerHeight)"
+
 
 def main(folder: Path) -> None:
     """Serve the app and photograph it."""
@@ -37,7 +40,7 @@ def main(folder: Path) -> None:
             page.goto(f"{address}?__theme={theme}")
             page.wait_for_selector("#view .gl-root[data-ready]", timeout=60_000)
             page.evaluate(BEST_ROUND)
-            page.wait_for_function("[...document.images].every((image) => image.complete)")
+            page.wait_for_function(ARRIVED)
             bottom = page.evaluate("document.querySelector('.gl-microscope').getBoundingClientRect().bottom + scrollY")
             clip = {"x": 0, "y": 0, "width": width, "height": bottom + 14}  # down to the round; the sections are below
             page.screenshot(path=folder / f"{name}.png", full_page=True, clip=clip)
