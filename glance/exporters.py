@@ -18,7 +18,7 @@ from .drafters.block import BlockHead
 from .drafters.eagle3 import Eagle3Head
 from .errors import BadInput
 
-_SHARD = 8_000_000  # bytes; a Space takes files below 10 MB without LFS, and the heads of a small target are shipped
+SHARD = 8_000_000  # bytes of a file that is shipped: a Space takes files below 10 MB without LFS
 _GEOMETRY = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps",
     "rope_theta", "max_position_embeddings",
@@ -144,6 +144,6 @@ def _write(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     stored = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
-    small = sum(t.nbytes for t in stored.values()) < 8 * _SHARD
-    save_torch_state_dict(stored, folder, max_shard_size=_SHARD if small else "5GB", metadata={"format": "pt"})
+    small = sum(t.nbytes for t in stored.values()) < 8 * SHARD
+    save_torch_state_dict(stored, folder, max_shard_size=SHARD if small else "5GB", metadata={"format": "pt"})
     return folder

@@ -87,7 +87,7 @@ def test_bfloat16_halves_the_file_and_says_so(family, tmp_path):
 
 def test_a_small_head_is_written_in_shards_and_written_anew_in_one(family, tmp_path, monkeypatch):
     head = family.block_head
-    monkeypatch.setattr(exporters, "_SHARD", 40_000)
+    monkeypatch.setattr(exporters, "SHARD", 40_000)
     folder = exporters.save_head(head, family.parts, tmp_path)
     shards = sorted(folder.glob("*.safetensors"))
     assert len(shards) > 1 and all(shard.stat().st_size < 50_000 for shard in shards)

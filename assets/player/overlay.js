@@ -50,7 +50,7 @@
     }
 
     clear() {
-      this.shown = this.about = null;
+      this.about = null;
       G.hide(this.remove, true, this.ask);
       this.said.textContent = "";
       this.figure.replaceChildren();
@@ -66,7 +66,7 @@
     }
 
     redraw() {
-      if (this.shown) this.draw(this.found.get(this.shown));
+      if (this.figure.firstChild) this.draw(this.found.get(this.about));
     }
 
     async look() {
@@ -90,9 +90,11 @@
       if (found.values) this.show(lane, k, found); else this.say(lane, k, G.inert(found.sentence));
     }
 
-    /** Words about a round, which stay until another is on show. */
+    /** Words about a round, which stay until another is on show; those and the figure of another round go. */
     say(lane, k, words) {
-      this.about = this.key(lane, k);
+      const about = this.key(lane, k);
+      if (this.about !== about) this.clear();
+      this.about = about;
       this.said.textContent = words;
     }
 
@@ -107,7 +109,6 @@
         + " of the attention went to the picture, the rest to the question and the answer. Strongest at " + first.join("; ")
         + (found.agreeing < found.tokens && !found.sampled
           ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : "."));
-      this.shown = this.key(lane, k);
       this.draw(found);
       this.remove.hidden = false;
     }

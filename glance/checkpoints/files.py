@@ -71,23 +71,24 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     Raises:
         BadCheckpoint: no weights, a damaged file, a tensor in two files, or a pickle that holds more than tensors.
     """
-    files = sorted(folder.glob("*.safetensors"))
-    pickles = [] if files else sorted(folder.glob("pytorch_model*.bin"))
-    if not (files or pickles):
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    if not files:
         raise BadCheckpoint(f"There is no .safetensors file in {folder}; give the folder of a draft head.")
     tensors: dict[str, torch.Tensor] = {}
     for file in files:
-        try:
-            found = load_file(file)
-        except (OSError, SafetensorError):
-            raise BadCheckpoint(f"The file {file} is damaged; copy it again.") from None
+        found = _unpickle(file) if file.suffix == ".bin" else _load(file)
         if tensors.keys() & found.keys():
             raise BadCheckpoint(f"Two files in {folder} hold the same tensor; copy one head alone into a folder.")
         tensors.update(found)
-    for file in pickles:
-        tensors.update(_unpickle(file))
     named = {name.removeprefix("model."): t for name, t in tensors.items()}
     return {name: t for name, t in named.items() if not name.endswith("rotary_emb.inv_freq")}
+
+
+def _load(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError):
+        raise BadCheckpoint(f"The file {file} is damaged; copy it again.") from None
 
 
 def _unpickle(file: Path) -> dict[str, torch.Tensor]:

@@ -14,10 +14,9 @@ from transformers import (
 )
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
+from glance.exporters import SHARD
 from glance.training import tokenizer as names
 from glance.training.recipe import Shape
-
-SHARD = "8MB"  # a Space takes files below 10 MB without LFS
 
 
 def build_image_processor(shape: Shape) -> Qwen2VLImageProcessorPil:

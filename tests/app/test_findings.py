@@ -153,6 +153,7 @@ def test_a_click_on_a_point_shows_its_round_and_frames_it(page):
     page.mouse.click(*at)
     page.wait_for_selector(f".gl-root[data-chosen=glance][data-round='{k}']")
     page.wait_for_selector(f".gl-shaded .gl-selected[data-k='{k}']")
+    page.wait_for_selector(".gl-ring:visible")
     ask(page, place)
     box = page.locator(".gl-ring").bounding_box()
     middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]

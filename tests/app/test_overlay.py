@@ -125,6 +125,10 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
     page.wait_for_function("() => !document.querySelector('.gl-seen')")
     player(page, "P.goTo(2, 2)")
     page.wait_for_selector(".gl-seen canvas")  # it is remembered
+    player(page, "(P.goTo(2, 3), P.panels[1].say(P.lane, 3, 'Looking'))")  # as by a click before the round settles
+    assert page.locator(".gl-seen").count() == 0 and page.inner_text(SAID) == "Looking"
+    player(page, "(P.goTo(2, 2), P.panels[1].select(P.lane, 2))")
+    assert page.locator(".gl-seen canvas").count() == 1
     page.focus("[data-panel=overlay] button:text-is('Remove')")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "Where did the target look?"
@@ -138,6 +142,7 @@ def test_another_picture_is_a_sentence(page):
     player(page, "P.goTo(2, 0)")
     page.click(ASK)
     wait_said(page, "The picture on the page is not the one of this run")
+    assert page.locator(".gl-seen").count() == 0
     player(page, "P.panels[1].select(P.lane, 0)")  # as where the round settles after the answer
     assert "The picture on the page" in page.inner_text(SAID)
     player(page, "P.panels[1].select(P.lane, 1)")

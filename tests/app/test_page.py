@@ -16,9 +16,10 @@ def test_a_recorded_run_plays_at_once(stub_server, visit):
     page = visit.blank(viewport={"width": 1280, "height": 900}, reduced_motion="no-preference")
     page.goto(stub_server, wait_until="commit")
     page.wait_for_selector(".gl-root[data-playing='1'][data-done]")
+    page.wait_for_function("() => +document.querySelector('.gl-root').dataset.t > 5")
     page.wait_for_selector(f"{ROOT}[data-ready]")
     player(page, "(P.speed = 0.01, P.seek(0), P.play(true))")  # it goes on for minutes
-    page.wait_for_function("() => +document.querySelector('#view .gl-root').dataset.t > 0.1")
+    page.wait_for_function("() => +document.querySelector('#view .gl-root').dataset.t > 5")
     page.click("[data-action=play]")
     assert data(page, "playing") == ""
     assert page.locator(".gl-lane").count() == 3

@@ -88,11 +88,12 @@ def test_slow_motion_plays_one_round(page):
     player(page, "P.seek(P.run.byId.get('glance').end[4])")
     page.evaluate(
         """root => { const phases = window.phases = new Set(), { dataset } = root = document.querySelector(root);
-        new MutationObserver(() => phases.add(dataset.phase)).observe(root, { attributes: true }); }""",
+        const note = () => phases.add(dataset.phase).add(dataset.playing);
+        new MutationObserver(note).observe(root, { attributes: true }); }""",
         ROOT,
     )
     page.click("[data-action=slow]")
-    page.wait_for_function("() => ['draft', 'build', 'verify'].every((phase) => phases.has(phase))")
+    page.wait_for_function("() => ['1', 'draft', 'build', 'verify'].every((phase) => phases.has(phase))")
     page.wait_for_selector(f"{ROOT}[data-playing='']")
     assert data(page, "round") == "4" and data(page, "phase") == "done"
 

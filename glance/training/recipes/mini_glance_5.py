@@ -6,5 +6,6 @@ Twice over the fourth's answers: with those of its beginning, 30,720 of the thir
 from dataclasses import replace
 
 from glance.training.recipes.mini_glance_4 import RECIPE as FOURTH
+from glance.training.recipes.mini_glance_depth_6 import RECIPE as SIX
 
-RECIPE = replace(FOURTH, name="mini-glance-5", epochs=2, layers=6, begin=(8, 9, 10, 11, 12, 13), guided=(3, 4))
+RECIPE = replace(SIX, name="mini-glance-5", samples=FOURTH.samples, anchors=FOURTH.anchors, epochs=2)
