@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from .cache import TreeCache
-from .engine import Decoding, Drafter, Settings, Step
+from .engine import Decoding, Drafter, Settings, Step, clock
 from .examples import Example
 from .presets import Family
 from .prompt import Prompt
@@ -93,7 +93,7 @@ class _Rounds:
         self.calls.clear()
 
 
-def _replay(calls: Sequence[_Call]) -> float:
+def _replay(calls: Sequence[_Call], device: torch.device) -> float:
     """Milliseconds of the bare calls, one after the other, each on a cache of its own recorded length."""
     spent = 0.0
     with torch.no_grad():
@@ -102,10 +102,10 @@ def _replay(calls: Sequence[_Call]) -> float:
             if cache:
                 for layer in cache.layers:
                     layer.length = call.past
-            started = time.perf_counter()
+            started = clock(device)
             call.module(*call.args, **call.kwargs)
-            spent += time.perf_counter() - started
-    return 1e3 * spent
+            spent += clock(device) - started
+    return spent
 
 
 class _Ticks:
@@ -136,6 +136,7 @@ def _generate_ms(family: Family, prompt: Prompt, tokens: int) -> float:
     family.parts.model.generate(
         **inputs,
         do_sample=False,
+        repetition_penalty=1.0,  # a target's own default would make another answer of it
         use_cache=True,
         max_new_tokens=tokens,
         eos_token_id=sorted(family.eos_ids),
@@ -170,37 +171,39 @@ class Bench:
         return list(Decoding(self.family.target, prefill, drafter, self.settings, stop))
 
     def prompt(self, name: str, prompt: Prompt) -> dict[str, Any] | None:
-        """All measurements on one prompt: medians over the repeats, in milliseconds. None where no round is needed."""
+        """All measurements on one prompt: medians over the repeats, in milliseconds a token. None without any round.
+
+        Below fp32 a lane's answer may be of another length than ordinary decoding's, whose own `generate()` follows.
+        """
         prefill = self.family.target.prefill(prompt)
         if not self._decode(prefill, self.drafters["autoregressive"]()):
             return None
         ms: dict[str, list[float]] = {lane: [] for lane in self.drafters}
         over: dict[str, list[float]] = {lane: [] for lane in LANES}
         generate: list[float] = []
-        tau = {}
-        tokens = 0
+        tau, tokens = {}, {}
         for repeat in range(self.repeats + 1):  # the first is the warm-up
             for lane in self.drafters:
                 rounds = self._decode(prefill, self.drafters[lane]())
                 if repeat:
                     ms[lane].append(sum(r.total_ms for r in rounds))
                 tau[lane] = summarize(rounds).tau
-                tokens = 1 + sum(len(r.emitted) for r in rounds)
-            spent = _generate_ms(self.family, prompt, tokens)
+                tokens[lane] = sum(len(r.emitted) for r in rounds)
+            spent = _generate_ms(self.family, prompt, 1 + tokens["autoregressive"])
             if repeat:
                 generate.append(spent)
         for _ in range(self.repeats):
             for lane in LANES:
                 with _recorded(self.modules) as calls:
                     self._decode(prefill, _Rounds(self.drafters[lane](), calls))
-                bare = _replay(calls)
+                bare = _replay(calls, self.family.parts.model.device)
                 over[lane].append(sum(r.total_ms for r in self._decode(prefill, self.drafters[lane]())) / bare)
         return {
             "name": name,
-            "tokens": tokens,
+            "tokens": 1 + tokens["autoregressive"],
             "tau": tau,
-            "ms": {lane: statistics.median(v) for lane, v in ms.items()},
-            "generate_ms": statistics.median(generate),
+            "ms": {lane: statistics.median(v) / tokens[lane] for lane, v in ms.items()},
+            "generate_ms": statistics.median(generate) / tokens["autoregressive"],
             "over_bare": {lane: statistics.median(v) for lane, v in over.items()},
         }
 

@@ -75,7 +75,7 @@ def compare(
     settings = replace(settings, tie_threshold=family.tie_threshold)
     chosen = lanes.split(",") if lanes else family.lanes
     prompt = family.prompt(picture, question)
-    list(race(family, prompt, Settings(max_new_tokens=8), chosen))  # warm up
+    list(race(family, prompt, replace(settings, max_new_tokens=min(8, max_new_tokens)), chosen))  # warm up
     text = "".join(race(family, prompt, settings, chosen))
     for note in notes:
         console.print(f"[dim]{note}[/dim]")
@@ -86,7 +86,7 @@ def compare(
             console.print(f"{_name(trace, lane.id)}: {lane.end.note}", markup=False)
         if lane.end.identity.verdict == "differs":
             console.print(lane.end.identity.sentence, markup=False)
-    console.print(trace.lanes[0].end.text, markup=False, soft_wrap=True)
+    typer.echo(trace.lanes[0].end.text)
     if json_file:
         json_file.write_text(text, encoding="utf-8")
     if any(lane.end.identity.verdict == "differs" or lane.end.reason == "failed" for lane in trace.lanes):
@@ -131,7 +131,7 @@ def bench(
     parts: With = [],  # noqa: B006
     max_new_tokens: NewTokens = 128,
     budget: Budget = 31,
-    repeats: Annotated[int, typer.Option(help="Measured runs of each lane and prompt, after a warm-up.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured runs of each lane and prompt, after a warm-up.")] = 3,
     json_file: Json = None,
 ) -> None:
     """Measure decode speed as ratios on the shipped examples."""

@@ -11,10 +11,13 @@ from typing import Any, Protocol
 import torch
 
 from .cache import TreeCache
+from .errors import BadInput
 from .stop import StopRules
 from .target import Prefill, Target, Verified
 from .trace import Round
 from .tree import CandidateTree
+
+MAX_SEED = 2**53  # what JavaScript can read back from a trace
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Settings:
             run again first, one row a pass. Then a deferred token is ordinary decoding's own, and an answer can differ
             only by a lead above the threshold that turned around. The price: an answer needs ordinary decoding's
             passes up to its last deferred token, besides its own.
+
+    Raises:
+        BadInput: a value outside its range.
     """
 
     max_new_tokens: int = 256
@@ -43,6 +49,20 @@ class Settings:
     stop: tuple[str, ...] = ()
     tie_threshold: float = 0.0
     exact_ties: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_new_tokens <= 4096:
+            raise BadInput(f"New tokens must lie between 1 and 4096, not {self.max_new_tokens}.")
+        if not 1 <= self.budget <= 512:
+            raise BadInput(f"The budget must lie between 1 and 512 nodes, not {self.budget}.")
+        if not 0 <= self.temperature <= 2:
+            raise BadInput(f"The temperature must lie between 0 and 2, not {self.temperature:g}.")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise BadInput(f"The seed must lie between 0 and {MAX_SEED}, not {self.seed}.")
+        if not 0 <= self.tie_threshold < math.inf:
+            raise BadInput(f"The tie threshold must be 0 or a finite number above, not {self.tie_threshold:g}.")
+        if isinstance(self.stop, str) or not all(self.stop):
+            raise BadInput("Stop strings must be given as a list of texts, none of them empty.")
 
 
 @dataclass(frozen=True)

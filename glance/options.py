@@ -13,7 +13,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from .family import Family
 
-console = Console(highlight=False)
+console = Console(highlight=False, emoji=False)  # :key: in a model's text is no emoji
 
 Preset = Annotated[str, typer.Option(help="Model family.", envvar="GLANCE_PRESET")]
 With = Annotated[

@@ -155,6 +155,12 @@ def parse(changes: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def named(given: Mapping[str, str]) -> dict[str, str]:
+    """The parts that are replaced: those `given`, and those that the environment names besides."""
+    environment = {part: os.environ.get(f"GLANCE_{part.upper()}") for part in PARTS}
+    return {part: value for part, value in {**environment, **given}.items() if value}
+
+
 def resolve(name: str = "mini", **given: str) -> Preset:
     """The preset with its parts replaced, by `given` first, then by the environment.
 
@@ -163,8 +169,7 @@ def resolve(name: str = "mini", **given: str) -> Preset:
     """
     if name not in PRESETS:
         raise BadInput(f"There is no preset {name!r}; choose among {', '.join(PRESETS)}.")
-    named = {part: os.environ.get(f"GLANCE_{part.upper()}") for part in PARTS}
-    parts: dict[str, str | None] = {part: value for part, value in {**named, **given}.items() if value}
+    parts: dict[str, str | None] = {**named(given)}
     for part, choices in (("dtype", DTYPES), ("quantize", QUANTIZE)):
         if parts.get(part, choices[0]) not in choices:
             raise BadInput(f"{parts[part]!r} is no {part} known here; choose among {', '.join(choices)}.")

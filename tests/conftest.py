@@ -7,6 +7,23 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
+import pytest
 import torch
 
+from glance.family import Family
+from glance.target import Prefill
+from tests import tiny
+
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def family() -> Family:
+    """The tiny random one."""
+    return tiny.family()
+
+
+@pytest.fixture(scope="module")
+def prefill(family: Family) -> Prefill:
+    """Of a prompt with a picture."""
+    return family.target.prefill(family.prompt(tiny.picture(), "What is it?"))

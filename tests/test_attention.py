@@ -18,11 +18,6 @@ LAYERS = (1, 3)  # the fused layers of the tiny block head
 
 
 @pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
-@pytest.fixture(scope="module")
 def prompt(family):
     return family.prompt(tiny.picture(), "What is it?")
 

@@ -286,6 +286,7 @@ def hub_error(kind):
         (huggingface_hub.errors.LocalEntryNotFoundError("x"), "cannot be reached; connect once, or copy"),
         (huggingface_hub.errors.OfflineModeIsEnabled("x"), "cannot be reached; connect once, or copy"),
         (ConnectionError("x"), "cannot be reached; connect once, or copy"),
+        (type("ProxyError", (Exception,), {})("x"), "cannot be reached; connect once, or copy"),  # of no known base
         (hub_error(huggingface_hub.errors.GatedRepoError), "accept its licence"),
         (hub_error(huggingface_hub.errors.RepositoryNotFoundError), "no public repository z-lab/head"),
     ],

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from glance import examples, presets, trace
+from glance import bench, examples, presets, race, trace
 from glance.checkpoints import load_block_head, load_eagle3_head
 from glance.cli import app
 from glance.drafters.autoregressive import Autoregressive
+from glance.engine import Settings
 from glance.errors import BadInput
 from glance.exporters import save_head
-from glance.lab import sweep
+from glance.lab import acceptance, sweep
 from glance.lab.acceptance import Acceptance, interval, pooled_tau
 from glance.lab.acceptance import figures as figures_of
 from glance.synth import FAMILIES
 from tests import tiny
-
-
-@pytest.fixture(scope="module")
-def family():
-    return tiny.family()
 
 
 @pytest.fixture
@@ -54,6 +51,24 @@ def test_compare_prints_a_row_a_lane_and_the_answer(run, picture, tmp_path):
         assert word in row
     assert [lane.end.summary.tokens for lane in made.lanes] == [12] * 3
     assert made.header.settings["budget"] == 31
+
+
+def test_the_answer_is_printed_as_it_is(run, picture, family, monkeypatch):
+    said = "Ratio 1:100:2\t:key: [bold]\x07"
+    monkeypatch.setattr(family.vocabulary, "text", lambda ids: said)
+    assert run("compare", picture, "What is it?", "--max-new-tokens", "4").output.endswith(said + "\n")
+
+
+def test_the_warm_up_asks_for_no_more_than_the_run(run, picture, monkeypatch):
+    asked, real = [], race.race
+
+    def noted(family, prompt, settings, lanes):
+        asked.append(settings)
+        return real(family, prompt, settings, lanes)
+
+    monkeypatch.setattr(race, "race", noted)
+    assert run("compare", picture, "What is it?", "--max-new-tokens", "2", "--budget", "3").exit_code == 0
+    assert [(s.max_new_tokens, s.budget) for s in asked] == [(2, 3)] * 2
 
 
 def test_compare_fails_if_a_lane_differs(run, picture, family, monkeypatch):
@@ -150,6 +165,18 @@ def test_bench_reports_ratios_and_keeps_them(run, tmp_path, monkeypatch):
     assert all(value > 0 for value in figures.values())
 
 
+def test_bench_knows_that_answers_may_differ_in_length(family):
+    """Below fp32. Each lane's time is by its own tokens, and `generate()` is asked for those of ordinary decoding."""
+
+    class Short(bench.Bench):
+        def _decode(self, prefill, drafter):
+            rounds = super()._decode(prefill, drafter)
+            return rounds[:1] if getattr(drafter, "as_chain", False) else rounds
+
+    row = Short(family, Settings(max_new_tokens=8), 1).prompt("one", family.prompt(tiny.picture(), "What is it?"))
+    assert row["tokens"] == 8 and row["generate_ms"] > 0
+
+
 def test_bench_leaves_out_answers_without_a_round(run, tmp_path, monkeypatch):
     path = tmp_path / "picture.png"
     tiny.picture().save(path)
@@ -157,6 +184,26 @@ def test_bench_leaves_out_answers_without_a_round(run, tmp_path, monkeypatch):
     result = run("bench", "--max-new-tokens", "1")
     assert result.exit_code == 2
     assert "nothing to measure" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bench", "--repeats", "0"], "--repeats"),
+        (["bench", "--budget", "-5"], "budget must lie"),
+        (["calibrate", "--budget", "0"], "budget must lie"),
+        (["lab", "acceptance", "--budget", "-3"], "budget must lie"),
+        (["lab", "sweep", "--max-new-tokens", "0"], "New tokens must lie"),
+        (["lab", "wording", "--seeds", "0"], "--seeds"),
+        (["lab", "wording", "--prompts", "0"], "--prompts"),
+        (["lab", "reach", "--photographs", "."], "no .jpg or .jpeg in ."),
+        (["serve-command", "--engine", "sglang", "--budget", "-5"], "--budget"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(run, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    result = run(*words)
+    assert result.exit_code == 2 and message in result.output
 
 
 @pytest.mark.parametrize(
@@ -231,6 +278,12 @@ def test_the_law_of_recorded_runs(tmp_path):
         row = next(r for r in kept["rows"] if r["lane"] == lane)
         assert len(row["survival"]) == horizon
         assert row["by_entropy"][0]["law"] == pytest.approx(figures["cap"])
+        assert row["by_entropy"][-1]["upper"] == pytest.approx(2 * math.log(31) / 2)
+    narrow = [tmp_path / f"{one.name}.ndjson" for one in examples.shipped()]
+    for file, one in zip(narrow, examples.shipped(), strict=True):
+        file.write_text(one.trace.replace('"budget":31', '"budget":7'))
+    assert CliRunner().invoke(app, ["lab", "law", "--json", str(out), *map(str, narrow)]).exit_code == 0
+    assert json.loads(out.read_text())["rows"][0]["by_entropy"][-1]["upper"] == pytest.approx(2 * math.log(7) / 2)
     shortest = min(examples.FOLDER.glob("*.ndjson"), key=lambda path: path.stat().st_size)
     torn = tmp_path / "torn.ndjson"
     torn.write_text("".join(shortest.read_text().splitlines(keepends=True)[:3]))
@@ -246,6 +299,27 @@ def test_examples_are_drawn_and_recorded(run, tmp_path, monkeypatch, family):
     assert [e.name for e in made] == ["signs-1", "charts-1"]
     assert made[0].question == trace.read(made[0].trace).header.question
     assert made[0].open().size == (256, 256)
+
+
+def test_acceptance_is_of_what_is_served(run, family, monkeypatch):
+    """The tie gate, too; and answers without a round are no measurement."""
+    asked = []
+    monkeypatch.setattr(acceptance, "acceptance", lambda *given: asked.append(given[-1]) or [])
+    nothing = {"mean_glance_tau": 1.0, "mean_eagle3_tau": 1.0, "accepted_glance_over_eagle3": None}
+    monkeypatch.setattr(acceptance, "figures", lambda rows: nothing)
+    monkeypatch.setattr(family, "tie_threshold", 0.25)
+    assert run("lab", "acceptance").exit_code == 0 and asked[0].tie_threshold == 0.25
+    monkeypatch.undo()
+    with pytest.raises(BadInput, match="all answers about scenes are one token long"):
+        list(acceptance.acceptance(family, 1, ["glance"], Settings(max_new_tokens=1)))
+
+
+def test_photographs_of_a_camera_count(run, tmp_path):
+    tiny.picture().save(tmp_path / "IMG_0001.JPG")
+    out = tmp_path / "reach.json"
+    result = run("lab", "reach", "--prompts", "1", "--photographs", str(tmp_path), "--json", str(out))
+    assert result.exit_code == 0, result.output
+    assert any(row["kind"] == "photograph" for row in json.loads(out.read_text())["rows"])
 
 
 def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):

@@ -185,10 +185,14 @@ def test_building_is_timed_once_the_device_has_finished_the_pass(family, lane, m
     drafter.begin(
         Step(prompt.ids[0], 0, family.target.prefill(prompt).states, 65, prompt.positions[:, 0]), prompt.length + 64
     )
-    waits = []
-    monkeypatch.setattr(sys.modules[type(drafter).__module__], "clock", lambda device: waits.append(device) or 0.0)
-    assert drafter.propose(8).build_ms == 0
-    assert set(waits) == {family.target.device}
+    log = []
+    monkeypatch.setattr(sys.modules[type(drafter).__module__], "clock", lambda device: log.append(device) or 0.0)
+    hook = drafter.head.register_forward_hook(lambda *_: log.append("pass"))
+    drafter.propose(8)
+    hook.remove()
+    assert set(log) == {family.target.device, "pass"}
+    built = "".join("p" if event == "pass" else "c" for event in log).split("cc")  # a clock before, and one behind
+    assert built[0] == "p" and set(built) <= {"p", ""}
 
 
 def test_eagle3_drafted_rows_see_their_ancestors_only(family):

@@ -12,7 +12,7 @@ from glance import presets
 from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.engine import Decoding, Drafter, Settings
-from glance.lab.acceptance import Blind
+from glance.lab.acceptance import makers
 from glance.prompt import Prompt
 from glance.synth import FAMILIES, sample
 from glance.trace import Round, summarize
@@ -80,10 +80,7 @@ def tau(family: presets.Family, prompts: list[Prompt], make) -> float:
 def test_the_block_head_lives_on_the_targets_states(family):
     """With zeroed states its accepted length falls: it reads the image through them. Slot 0 matters as well."""
     prompts = held_out(family, "documents", 6)
-    head = family.block_head
-
-    make = lambda cls: lambda: cls(head, family.target.embed_tokens, family.target.lm_head)  # noqa: E731
-    seeing, blind = tau(family, prompts, make(BlockDrafter)), tau(family, prompts, make(Blind))
+    seeing, blind = (tau(family, prompts, makers(family, [lane])[lane]) for lane in ("glance", "blind"))
     assert seeing > 2.2
     assert blind < 0.65 * seeing
 

@@ -8,19 +8,8 @@ import torch
 from glance.engine import Decoding, Settings
 from glance.padded import PaddedVerify, Recorded
 from glance.tree import CandidateTree
-from tests import tiny
 
 TREE = CandidateTree((5, 9, 5, 7, 11), (-1, -1, 0, 0, 2), (-1.0,) * 5)
-
-
-@pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
-@pytest.fixture(scope="module")
-def prefill(family):
-    return family.target.prefill(family.prompt(tiny.picture(), "What is it?"))
 
 
 @pytest.mark.parametrize(("tree", "size"), [(TREE, 16), (CandidateTree(), 1), (TREE, 6), (CandidateTree(), 16)])

@@ -19,18 +19,7 @@ from glance.drafters.layers import MRope
 from glance.engine import Decoding, Settings, Step
 from glance.padded import PaddedVerify, Recorded
 from glance.tree import CandidateTree
-from tests import tiny
 from tests.stubs import Known
-
-
-@pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
-@pytest.fixture(scope="module")
-def prefill(family):
-    return family.target.prefill(family.prompt(tiny.picture(), "What is it?"))
 
 
 def run_of(family, prefill, drafter, cap=30, budget=20):

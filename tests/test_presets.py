@@ -101,7 +101,7 @@ def test_a_family_is_loaded_from_folders_that_replace_the_presets_parts(tmp_path
     assert family.lanes == ("autoregressive", "glance")
     assert family.target_name == "target"
     assert family.reach is None  # measured on the preset's own target
-    assert presets.load("mini", "cpu", **given, dtype="bfloat16").tie_threshold != 0.25
+    assert presets.load("mini", "cpu", **given, dtype="bfloat16").tie_threshold == 0.5  # a guess, not mini's
     with pytest.raises(BadCheckpoint, match="no such folder"):
         presets.load("mini", "cpu", **{**given, "block_head": str(tmp_path / "nowhere")})
 

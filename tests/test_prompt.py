@@ -11,12 +11,6 @@ from glance.prompt import neutralize
 from glance.targets.qwen_vl import rope_positions
 from tests import tiny
 
-
-@pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
 # Worked out by hand: two text tokens, an image, one text token. (grid in patches, merge 2) -> columns and delta.
 GOLDEN = [
     ((1, 4, 4), [[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]], -2),

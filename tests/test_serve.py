@@ -76,6 +76,15 @@ def test_refusals(words, sentence):
     assert result.exit_code == 2 and sentence in result.stderr
 
 
+@pytest.mark.parametrize("config", ["{", "[]"])
+def test_a_damaged_head_is_refused_in_one_sentence(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    result = CliRunner().invoke(app, ["serve-command", "--engine", "sglang", "--preset", "own"])
+    assert result.exit_code == 2 and "copy it again" in result.stderr
+    (tmp_path / "config.json").write_text('{"dflash_config": null}')
+    assert flags(serve.command("sglang", "own"))["--speculative-num-draft-tokens"] == "16"
+
+
 def test_a_part_named_in_the_environment_is_served(monkeypatch):
     monkeypatch.setenv("GLANCE_BLOCK_HEAD", "me/my-head")
     assert " --speculative-draft-model-path me/my-head " in serve.command("sglang", "qwen3-vl-8b")

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from glance import presets
 from glance.cli import app
+from glance.errors import BadInput
 from glance.examples import shipped
 from glance.hosting import gallery, space
 
-COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}  # of a card
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}  # that a card may name
 PINS = dict(pin.split("==") for pin in space.pins())
 
@@ -72,6 +72,16 @@ def test_a_preset_of_the_hub_is_named_in_the_card_and_chosen(tmp_path, monkeypat
         assert f"os.environ.setdefault({variable})" in (out / "app.py").read_text()
     ast.parse((out / "app.py").read_text())
     assert "hf upload" in result.output
+
+
+def test_a_part_named_in_the_environment_goes_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLANCE_BLOCK_HEAD", "me/head")
+    space.live(tmp_path / "live")
+    assert 'os.environ.setdefault("GLANCE_BLOCK_HEAD", "me/head")' in (tmp_path / "live/app.py").read_text()
+    assert front_matter(tmp_path / "live/README.md")["models"] == ["me/head"]
+    monkeypatch.setenv("GLANCE_BLOCK_HEAD", str(tmp_path))
+    with pytest.raises(BadInput, match="A Space cannot read"):
+        space.live(tmp_path / "other")
 
 
 def test_refusals(tmp_path):

@@ -78,10 +78,13 @@ def test_a_missing_delta_or_row_index_positions_would_be_seen(family):
     prompt = family.prompt(IMAGES["one image"], "What is it?")
     prefill = family.target.prefill(prompt)
     right = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt)
-    astray = dataclasses.replace(prompt, rope_delta=0)
-    wrong = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, astray)
+    no_delta = dataclasses.replace(prompt, rope_delta=0)
+    by_row = dataclasses.replace(BRANCHY)
+    vars(by_row)["depths"] = tuple(range(1, len(BRANCHY) + 1))
     assert prompt.rope_delta < 0
-    assert (right.logits - wrong.logits).abs().max() > 1e-2
+    for astray, tree in ((no_delta, BRANCHY), (prompt, by_row)):
+        wrong = family.target.verify(prefill.cache.fork(prompt.length + 16), 65, tree, astray)
+        assert (right.logits - wrong.logits).abs().max() > 1e-2
 
 
 def test_captured_states_are_what_the_next_layer_takes_in(family):

@@ -13,11 +13,6 @@ from tests import tiny
 
 
 @pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
-@pytest.fixture(scope="module")
 def text(family):
     prompt = family.prompt(tiny.picture(), "Is it a\u2028 <img onerror=alert(1)> ${x}?")
     return "".join(race(family, prompt, Settings(max_new_tokens=12)))

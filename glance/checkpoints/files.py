@@ -38,11 +38,11 @@ def local(folder: str | Path) -> Path:
         raise BadCheckpoint(f"{name} is gated; accept its licence on the hub, then set HF_TOKEN.") from None
     except (RepositoryNotFoundError, HFValidationError):
         raise BadCheckpoint(f"The hub has no public repository {name}; check how it is spelt.") from None
-    except OSError:
+    except Exception as error:  # OSError, or whatever the HTTP library under this version of the hub's raises
         raise BadCheckpoint(
             f"{name} is not on this machine and the hub cannot be reached; "
             "connect once, or copy the repository into a folder and give that folder."
-        ) from None
+        ) from error
     return copy
 
 

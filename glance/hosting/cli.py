@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import Budget, NewTokens, Preset, With, console
+from ..options import NewTokens, Preset, With, console
 
 
 def space(
@@ -37,7 +37,7 @@ def serve_command(
     preset: Preset = "qwen3-vl-8b",
     parts: With = [],  # noqa: B006
     head: Annotated[str, typer.Option(help="Whose head drafts: glance, eagle3 or none.")] = "glance",
-    budget: Budget = 31,
+    budget: Annotated[int, typer.Option(min=1, help="Nodes of EAGLE-3's tree, root excluded.")] = 31,
 ) -> None:
     """Print the command that starts a production engine with the same target and head."""
     from ..presets import parse
@@ -60,9 +60,9 @@ def engine(
     picture, _ = load_image(image)
     shown = 0
     for answer in engines.ask(engines.address(url), picture, question, max_new_tokens, timeout):
-        console.print(answer.text[shown:], end="", markup=False, soft_wrap=True)
+        typer.echo(answer.text[shown:], nl=False)
         shown = len(answer.text)
-    console.print()
+    typer.echo()
     console.print(answer.sentence(), markup=False, soft_wrap=True)
     console.print(engines.NO_TREES, markup=False, soft_wrap=True)
 

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from ..checkpoints.files import read_config
 from ..errors import BadInput
 from ..presets import resolve
 
@@ -20,12 +21,15 @@ HEADS = {"glance": "block_head", "eagle3": "eagle3_head", "none": None}
 
 
 def block_size(head: str, default: int = 16) -> int:
-    """Slots of a block: from the config of a head that lies in a folder, else the published heads' 16."""
-    file = Path(head) / "config.json"
-    if not file.is_file():
+    """Slots of a block: from the config of a head that lies in a folder, else the published heads' 16.
+
+    Raises:
+        BadCheckpoint: a folder whose config is missing or damaged.
+    """
+    if not Path(head).is_dir():
         return default
-    config = json.loads(file.read_text(encoding="utf-8"))
-    return config.get("block_size") or config.get("dflash_config", {}).get("block_size") or default
+    config = read_config(Path(head))
+    return config.get("block_size") or (config.get("dflash_config") or {}).get("block_size") or default
 
 
 def sglang(target: str, dtype: str, kind: str, head: str | None, budget: int) -> list[str]:

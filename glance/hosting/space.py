@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..presets import resolve
+from ..presets import named, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("app.py", "app", "glance", "assets", "LICENSE")
@@ -66,11 +66,13 @@ def live(out: Path, preset: str = "mini", **given: str) -> None:
 
     Args:
         preset: the family that it loads unless the variable GLANCE_PRESET says otherwise.
-        given: parts of it, replaced as in `presets.resolve`, unless the Space's own variables say otherwise.
+        given: parts of it, replaced as in `presets.resolve` (also by this machine's environment), unless the Space's
+            own variables say otherwise.
 
     Raises:
         BadInput: an unknown preset, a part that lies on this machine, or a folder that holds something already.
     """
+    given = named(given)
     parts = resolve(preset, **given)
     for part in given.values():
         if Path(part).exists():

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from ..drafters.block import BlockDrafter
 from ..engine import Decoding, Drafter, Settings, Step
+from ..errors import BadInput
 from ..presets import Family
 from ..synth import FAMILIES, sample
 from ..trace import Round
@@ -37,19 +37,28 @@ class Acceptance:
     entropy: float
 
 
-class Blind(BlockDrafter):
-    """A block head with zeros for the target's states: what it drafts without seeing image, question and answer."""
+class Blind:
+    """A drafter that is given zeros for the target's states: what it drafts without image, question and answer."""
+
+    def __init__(self, inner: Drafter) -> None:
+        self.inner, self.horizon, self.propose = inner, inner.horizon, inner.propose
+
+    def begin(self, prefill: Step, capacity: int) -> None:
+        self.inner.begin(_unseen(prefill), capacity)
 
     def commit(self, accepted: Step) -> None:
-        nothing = {layer: torch.zeros_like(state) for layer, state in accepted.states.items()}
-        super().commit(replace(accepted, states=nothing))
+        self.inner.commit(_unseen(accepted))
+
+
+def _unseen(step: Step) -> Step:
+    return replace(step, states={layer: torch.zeros_like(state) for layer, state in step.states.items()})
 
 
 def makers(family: Family, lanes: Sequence[str]) -> dict[str, Callable[[], Drafter]]:
     """Lane → how to make its drafter; besides the family's own lanes there is `blind`."""
     own = {lane: partial(family.drafter, lane) for lane in lanes if lane != "blind"}
     if "blind" in lanes:
-        own["blind"] = partial(Blind, family.block_head, family.target.embed_tokens, family.target.lm_head)
+        own["blind"] = lambda: Blind(family.drafter("glance"))
     return own
 
 
@@ -69,7 +78,11 @@ def interval(runs: Sequence[Sequence[Round]], draws: int = 2000, seed: int = 0) 
 
 
 def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Settings) -> Iterator[Acceptance]:
-    """Decode `count` test prompts of each task family with each lane; yields a row as soon as it is there."""
+    """Decode `count` test prompts of each task family with each lane; yields a row as soon as it is there.
+
+    Raises:
+        BadInput: a task family whose answers need no round.
+    """
     stop = family.stop_rules(settings)
     for kind in FAMILIES:
         drawn = [sample(kind, FIRST_SEED + i, split="test") for i in range(count)]
@@ -77,6 +90,8 @@ def acceptance(family: Family, count: int, lanes: Sequence[str], settings: Setti
         for lane, make in makers(family, lanes).items():
             runs = [list(Decoding(family.target, p, make(), settings, stop)) for p in prefills]
             runs = [run for run in runs if run]  # an answer of one token needs no round
+            if not runs:
+                raise BadInput(f"There is nothing to measure: all answers about {kind} are one token long.")
             low, high = interval(runs)
             rounds = [r for run in runs for r in run]
             accepted = float(np.mean([len(r.accepted) for r in rounds]))

@@ -50,8 +50,8 @@ def reading(
 def wording(
     preset: Preset = "mini",
     parts: With = [],  # noqa: B006
-    prompts: Annotated[int, typer.Option(help="Scenes.")] = 10,
-    seeds: Annotated[int, typer.Option(help="Answers to each.")] = 8,
+    prompts: Annotated[int, typer.Option(min=1, help="Scenes.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, help="Answers to each.")] = 8,
     json_file: Json = None,
 ) -> None:
     """How freely the target words captions at T = 1, and how often they still name the things that are drawn."""
@@ -84,7 +84,9 @@ def acceptance(
     from ..provenance import of
     from . import acceptance as suite
 
-    family, settings = load(preset, parts), Settings(max_new_tokens=160, budget=budget)
+    settings = Settings(max_new_tokens=160, budget=budget)
+    family = load(preset, parts)
+    settings = replace(settings, tie_threshold=family.tie_threshold)
     table = Table("Family", "Lane", "Prompts", "Rounds", "τ", "95 % interval", "Entropy (nats)")
     lanes = ("eagle3", "glance", "blind") if blind else ("eagle3", "glance")
     rows = list(suite.acceptance(family, prompts, lanes, settings))
@@ -158,7 +160,9 @@ def reach(
     from . import reach as suite
 
     family = load(preset, parts)
-    files = sorted(f for f in photographs.iterdir() if f.suffix in (".jpg", ".jpeg")) if photographs else []
+    files = sorted(f for f in photographs.iterdir() if f.suffix.lower() in (".jpg", ".jpeg")) if photographs else []
+    if photographs and not files:
+        raise BadInput(f"There is no .jpg or .jpeg in {photographs}; name a folder of photographs.")
     rows = list(suite.measure(family, prompts, files))
     figures = suite.figures(rows)
     table = Table("Kind", "Asked", "Mean (nats)", "Above the limit")

@@ -25,6 +25,7 @@ class LaneLaw:
         copying, other: of the two-state model fitted by `sticky`: the share of rounds that copy and accept all, and
             the probability of a match in the others.
         threshold: the share of copying rounds above which the mean at entropy 0 passes e^intercept.
+        budget: the largest tree budget of the runs, for the upper bracket.
     """
 
     lane: str
@@ -35,6 +36,7 @@ class LaneLaw:
     copying: float
     other: float
     threshold: float
+    budget: int
 
     def figures(self) -> dict[str, float]:
         """Flat numbers, each under the lane's name."""
@@ -51,7 +53,7 @@ class LaneLaw:
                 "entropy": nats,
                 "lower": float(law.lower_bracket(nats)),
                 "law": float(law.expected(nats, fit.intercept, fit.slope, fit.horizon)),
-                "upper": float(law.upper_bracket(nats, horizon=fit.horizon)),
+                "upper": float(law.upper_bracket(nats, self.budget, fit.horizon)),
                 "width": float(law.width_value(nats, fit.intercept, fit.slope, fit.horizon)),
             }
 
@@ -86,6 +88,7 @@ def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
     """The law of each lane that drafted, over all runs; a lane with too few rounds has none and is left out."""
     found: dict[str, list[Round]] = {}
     horizons: dict[str, int] = {}
+    budgets: dict[str, int] = {}
     for trace in traces:
         for lane in trace.lanes:
             drafted = [r for r in lane.rounds if r.draft_passes]
@@ -93,6 +96,7 @@ def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
             known = lane.end.law.horizon if lane.end and lane.end.law else 0
             deepest = max((d for r in drafted for d in r.depths), default=0)
             horizons[lane.id] = max(horizons.get(lane.id, 0), known, deepest)
+            budgets[lane.id] = max(budgets.get(lane.id, 1), trace.header.settings["budget"])
     for lane, rounds in found.items():
         horizon = horizons[lane]
         if fit := law.of_rounds(rounds, horizon):
@@ -107,4 +111,5 @@ def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
                 copying=copying,
                 other=other,
                 threshold=law.copy_threshold(fit.intercept, other, horizon),
+                budget=budgets[lane],
             )

@@ -45,5 +45,18 @@ def wait_done(page, run: str) -> None:
     page.wait_for_selector("#go:not([disabled])")
 
 
+def hold(page, pattern):
+    """Keep the next request like `pattern` waiting; call what is returned for its route, once it has been sent."""
+    held = []
+    page.route(pattern, held.append, times=1)
+
+    def route():
+        while not held:
+            page.wait_for_timeout(20)
+        return held[0]
+
+    return route
+
+
 def feed(page, text: str) -> None:
     page.evaluate("([root, text]) => document.querySelector(root).player.feed(text)", [ROOT, text])

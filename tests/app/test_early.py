@@ -4,7 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.early import Early
-from tests.app.steps import ROOT
+from tests.app.steps import ROOT, hold
 
 PAGE = b"<html><head><title>x</title></head><body><gradio-app></gradio-app></body></html>"
 
@@ -36,8 +36,7 @@ def test_the_page_is_completed_however_it_comes_and_nothing_else_is():
 @pytest.mark.browser
 def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_place(stub_server, visit):
     page = visit.blank(reduced_motion="no-preference", viewport={"width": 1280, "height": 900})
-    held = []
-    page.route("**/assets/index-*.js", lambda route: held.append(route), times=1)
+    held = hold(page, "**/assets/index-*.js")
     page.goto(stub_server, wait_until="commit")
     page.wait_for_selector("#early .gl-root[data-ready][data-playing='1']")
     page.wait_for_function("() => +document.querySelector('#early .gl-root').dataset.t > 5")
@@ -45,9 +44,7 @@ def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_pl
         "() => { window.kept = document.querySelector('#early .gl-root'); kept.player.pause(); kept.player.seek(9); }"
     )
     width = page.evaluate("kept.clientWidth")
-    while not held:
-        page.wait_for_timeout(20)
-    held[0].continue_()
+    held().continue_()
     page.wait_for_selector(f"{ROOT}[data-ready]")
     assert page.evaluate(f"document.querySelector('{ROOT}') === kept") and page.locator(".gl-root").count() == 1
     assert page.get_attribute(ROOT, "data-t") == "9.000" and page.locator("#early").count() == 0

@@ -17,11 +17,6 @@ ASK = "[data-panel=overlay] button:text-is('Where did the target look?')"
 SAID = "[data-panel=overlay] .gl-said"
 
 
-@pytest.fixture(scope="module")
-def family():
-    return tiny.family()
-
-
 @pytest.fixture
 def picture(tmp_path):
     path = tmp_path / "a.png"

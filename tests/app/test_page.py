@@ -7,7 +7,7 @@ import pytest
 
 from glance import trace
 from tests.app import fake
-from tests.app.steps import ROOT, data, feed, player, stat
+from tests.app.steps import ROOT, data, feed, hold, player, stat
 
 pytestmark = pytest.mark.browser
 
@@ -29,14 +29,13 @@ def test_a_recorded_run_plays_at_once(stub_server, visit):
 
 
 def test_a_second_click_before_the_first_is_answered_asks_for_its_own_run(stub_server, visit):
-    page, held = visit(stub_server), []
-    page.route(re.compile("run/predict|queue/join"), lambda route: held.append(route), times=1)
+    page = visit(stub_server)
+    held = hold(page, re.compile("run/predict|queue/join"))
     page.locator("#examples button").nth(1).click()
-    while not held:
-        page.wait_for_timeout(20)
+    first = held()
     with page.expect_request(lambda request: '"index":2' in (request.post_data or "")):
         page.locator("#examples button").nth(2).click()
-        held[0].continue_()
+        first.continue_()
 
 
 def test_no_motion_unless_wanted(stub_server, visit):
