@@ -5,7 +5,6 @@ patch embedding is a linear layer instead of a 3-D convolution; padding stands l
 mask.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -18,9 +17,6 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     get_vision_interpolation_indices_and_weights,
     get_vision_position_ids,
 )
-
-VisionBlock = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
-TextLayer = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 
 
 def vision_block(block: nn.Module, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -49,14 +45,10 @@ def text_layer(layer: nn.Module, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class TargetForward:
-    """Holds a target and the (optionally compiled) functions that run its layers."""
+    """Runs a target's layers."""
 
-    def __init__(self, model: Qwen3VLForConditionalGeneration, compiled: bool = False) -> None:
+    def __init__(self, model: Qwen3VLForConditionalGeneration) -> None:
         self.model, self.visual, self.text = model, model.model.visual, model.model.language_model
-        self.block: VisionBlock = vision_block
-        self.layer: TextLayer = text_layer
-        if compiled:  # fuses the many small products; vision blocks gain nothing from it
-            self.layer = torch.compile(text_layer, dynamic=True)
         self._grid_tables = lru_cache(maxsize=8)(self._make_grid_tables)
 
     def _make_grid_tables(self, grid: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -82,7 +74,7 @@ class TargetForward:
         x = x + (visual.pos_embed(indices) * weights[..., None]).sum(1).to(x.dtype)
         deep = []
         for i, block in enumerate(visual.blocks):
-            x = self.block(block, x, cos, sin)
+            x = vision_block(block, x, cos, sin)
             if i in visual.deepstack_visual_indexes:
                 merger = visual.deepstack_merger_list[visual.deepstack_visual_indexes.index(i)]
                 deep.append(merger(x).view(b, -1, merger.linear_fc2.out_features))
@@ -109,7 +101,7 @@ class TargetForward:
         for i, layer in enumerate(self.text.layers):
             if i in tap:
                 tapped[i] = x
-            x = self.layer(layer, x, cos, sin)
+            x = text_layer(layer, x, cos, sin)
             if i < len(deep):
                 x = x + F.pad(deep[i], (0, 0, first, length - first - visual))
         if len(self.text.layers) in tap:

@@ -152,13 +152,13 @@ def block_loss(
     shown = batch.reveal(rng, recipe.reveal)
     hidden = block_hidden(head, batch, embed)
     used = batch.labels >= 0
-    offset = torch.arange(recipe.block_size) - shown[..., None]
+    offset = torch.arange(head.config.block_size) - shown[..., None]
     weight = recipe.decay ** (offset[used] - 1).float()
-    found, labels = lm_head(hidden[used]), batch.labels[used]
+    found, labels = lm_head(hidden[used]).log_softmax(-1), batch.labels[used]
     with torch.no_grad():
-        wanted = recipe.soft * lm_head(batch.before[used]).softmax(-1)
-        wanted += (1 - recipe.soft) * F.one_hot(labels, wanted.shape[-1])
-    loss = F.cross_entropy(found, wanted, reduction="none")
+        wanted = lm_head(batch.before[used]).softmax(-1)
+    hard = F.nll_loss(found, labels, reduction="none")
+    loss = (1 - recipe.soft) * hard - recipe.soft * (wanted * found).sum(-1)
     for look in looks:
         spread = look.scores(batch.states.shape[1]).unflatten(1, batch.slots.shape[1:])
         seen = torch.arange(spread.shape[-1]) < batch.starts[..., None, None]

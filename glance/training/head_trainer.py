@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from glance.training.head_recipe import HeadRecipe
 from glance.training.muon import Muon
+from glance.training.run_folder import STATE
 from glance.training.states import Row
 
-STATE = "state.pt"
 Loss = Callable[[list[Row], random.Random], tuple[Tensor, float]]
 
 

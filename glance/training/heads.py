@@ -27,7 +27,8 @@ from glance.training.corpus import Answered
 from glance.training.head_block import Look, block_loss, block_top1, build_block_head
 from glance.training.head_eagle3 import build_eagle3_head, eagle3_loss
 from glance.training.head_recipe import HeadRecipe
-from glance.training.head_trainer import STATE, HeadTrainer, Loss
+from glance.training.head_trainer import HeadTrainer, Loss
+from glance.training.run_folder import CURVE, STATE, begin_curve, claim
 from glance.training.shards import SIZE, load_answers, load_states, make_shards, shards_of
 from glance.training.states import Reads, Row
 from glance.training.tokenizer import MASK
@@ -35,22 +36,30 @@ from glance.training.tokenizer import MASK
 Ends = tuple[nn.Module, nn.Module]  # a target's embeddings and its output head
 
 
-def build_head(
-    recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered], start_from: str | Path | None = None
-) -> BlockHead | Eagle3Head:
-    """A head of the recipe's kind: untrained, or `start_from`, whose own shape then counts.
+def earlier_head(recipe: HeadRecipe, parts: TargetParts, folder: str | Path) -> BlockHead | Eagle3Head:
+    """A finished head of the recipe's kind to begin with; its own shape counts.
 
     Raises:
-        BadInput: an earlier head of a kind that is not trained here.
+        BadInput: one of a kind that is not trained here, or that the recipe does not fit.
+        BadCheckpoint: none that can be loaded.
     """
-    if start_from:
-        head = (load_block_head if recipe.kind == "glance" else load_eagle3_head)(start_from, parts)
-        if head.config.mrope or getattr(head.config, "own_embeddings", False):
-            raise BadInput(f"The head {start_from} has M-RoPE or its own embeddings; begin with one that has neither.")
-        head.requires_grad_(True)
-        if recipe.kind == "eagle3":
-            head.embed_tokens.requires_grad_(False)
-        return head.float().to(parts.model.device)
+    blocks = recipe.kind == "glance"
+    head = (load_block_head if blocks else load_eagle3_head)(folder, parts)
+    config = head.config
+    if config.mrope or (blocks and (config.own_embeddings or config.draft_vocab_size)):
+        raise BadInput(f"The head {folder} has M-RoPE, embeddings or an output head; begin with one without them.")
+    if blocks and recipe.guided and config.num_hidden_layers != recipe.layers:
+        raise BadInput(f"The head {folder} has {config.num_hidden_layers} layers, the recipe {recipe.layers}.")
+    if not {*config.target_layer_ids} <= {*reads_of(recipe, parts.model.config.text_config.num_hidden_layers).layers}:
+        raise BadInput(f"The head {folder} reads layers {config.target_layer_ids}, not those of the recipe.")
+    head.requires_grad_(True)
+    if not blocks:
+        head.embed_tokens.requires_grad_(False)
+    return head.float().to(parts.model.device)
+
+
+def build_head(recipe: HeadRecipe, parts: TargetParts, corpus: list[Answered]) -> BlockHead | Eagle3Head:
+    """An untrained head of the recipe's kind."""
     torch.manual_seed(recipe.seed)
     stack = parts.model.model.language_model
     if recipe.kind == "glance":
@@ -129,15 +138,20 @@ def train_head(
 
     Returns:
         The folder of the finished head.
+
+    Raises:
+        BadInput: `out` or `corpus` holds something else, or the earlier head does not fit.
     """
     patience = InitProcessGroupKwargs(timeout=timedelta(days=7))  # a corpus takes hours
     processes = Accelerator(cpu=device == "cpu", kwargs_handlers=[patience])
     main, device = processes.is_main_process, device if processes.num_processes == 1 else str(processes.device)
-    out.mkdir(parents=True, exist_ok=True)
     parts = load_target(target, getattr(torch, dtype), device)
     text = parts.model.config.text_config
     if parts.model.config.model_type != "qwen3_vl":
         raise BadInput(f"{target} is no Qwen3-VL target; heads are trained for those alone.")
+    if main:
+        claim(out, {**asdict(recipe), "target": str(target), "start_from": str(start_from or "")})
+    head = earlier_head(recipe, parts, start_from) if start_from else None
     reads = reads_of(recipe, text.num_hidden_layers)
     sources = {"train": recipe.samples, "validation": recipe.held_out}
     size = max(16, SIZE * 256 // text.hidden_size)  # a wider target's states fill memory sooner
@@ -149,18 +163,14 @@ def train_head(
     rows, held_out = load_states(shards["train"], folder), load_states(shards["validation"], folder)
     if not rows or not held_out:
         raise BadInput(f"No answer ended within {recipe.max_new_tokens} tokens; nothing can be learnt from these.")
-    head = build_head(recipe, parts, load_answers(shards["train"], folder), start_from)
-    if not {*head.config.target_layer_ids} <= {*reads.layers}:
-        raise BadInput(f"The head {start_from} reads layers {head.config.target_layer_ids}, not those of the recipe.")
+    head = head or build_head(recipe, parts, load_answers(shards["train"], folder))
     threads = workers if device == "cpu" else 1
     ends = ends_of(parts)
     trainer = HeadTrainer(recipe, head, loss_of(recipe, head, ends), rows, threads, processes)
     if (out / STATE).exists():
         trainer.load(out)
-    elif main:
-        (out / "curve.csv").write_text("step,rate,loss,first_accuracy\n")
     if main:
-        (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
+        begin_curve(out, ("step", "rate", "loss", "first_accuracy"), trainer.done)
     recent: list[tuple[float, float]] = []
     quiet = quiet or not main
     bar = tqdm(trainer.batches(), recipe.name, trainer.steps, initial=trainer.done, disable=quiet, mininterval=5)
@@ -170,7 +180,7 @@ def train_head(
             continue
         if trainer.done % log_every == 0 or trainer.done == trainer.steps:
             loss, accuracy = torch.tensor(recent).nanmean(0).tolist()
-            with (out / "curve.csv").open("a", newline="") as file:
+            with (out / CURVE).open("a", newline="") as file:
                 csv.writer(file).writerow([trainer.done, f"{trainer.rate():.3f}", f"{loss:.4f}", f"{accuracy:.4f}"])
             bar.set_postfix_str(f"loss={loss:.3f} first={accuracy:.3f}")
             recent = []

@@ -1,7 +1,7 @@
 """A recipe file: everything that a reproducible run depends on."""
 
 import importlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,6 @@ class TargetRecipe:
     guided_layers: tuple[int, ...] = (7, 11)
     families: dict[str, float] = field(default_factory=dict)
     shape: Shape = Shape()
-    compile: bool = False
 
     def families_of(self, stage: int) -> dict[str, float]:
         """The families that stage `stage` draws, and their shares."""
@@ -102,8 +101,3 @@ def load_recipe(name: str) -> Any:
     if name not in known:
         raise BadInput(f"There is no recipe {name!r}; choose one of {', '.join(known)}.")
     return importlib.import_module(f"glance.training.recipes.{name.replace('-', '_')}").RECIPE
-
-
-def as_dict(recipe: Any) -> dict[str, Any]:
-    """The recipe as plain values, for the checkpoint and for provenance."""
-    return asdict(recipe)

@@ -17,8 +17,10 @@ from tqdm import tqdm
 from glance.checkpoints import TargetParts, load_target
 from glance.checkpoints.files import local
 from glance.errors import BadInput
+from glance.synth.generate import MAKERS
 from glance.synth.vocabulary import Split
 from glance.training.corpus import Answered, build_corpus, load_corpus, save_corpus
+from glance.training.photos import listed
 from glance.training.states import Reads, Row, load_rows, save_rows, teacher_forced
 
 _ANSWERS, _STATES = ".jsonl", ".pt"
@@ -74,7 +76,7 @@ def make_shards(
     (OMP_NUM_THREADS=1) is the fastest.
 
     Raises:
-        BadInput: the folder holds the corpus of another target or of other families.
+        BadInput: the folder holds the corpus of another target, or of other families or pictures.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check(target, shards[0], folder, reads, max_new_tokens)
@@ -85,6 +87,7 @@ def make_shards(
             jobs = [Job(target, device, dtype, shard, folder, reads, max_new_tokens) for shard in missing]
             for shard in _each(make, jobs, workers):
                 bar.update(shard.stop - shard.start)
+    _parts.cache_clear()
 
 
 def load_answers(shards: Sequence[Shard], folder: Path) -> list[Answered]:
@@ -109,6 +112,9 @@ def _check(target: Path, shard: Shard, folder: Path, reads: Reads, max_new_token
         "max_new_tokens": max_new_tokens,
         "reads": asdict(reads),
     }
+    folders = [family for family in shard.families if family not in MAKERS]
+    if folders:  # a picture more or less, and a seed stands for another one
+        about["pictures"] = hashlib.sha256(repr([listed(Path(one)) for one in folders]).encode()).hexdigest()
     about = json.loads(json.dumps(about))  # tuples are lists there
     note = folder / "corpus.json"
     if not note.exists():

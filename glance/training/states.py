@@ -27,7 +27,7 @@ class Row:
         states: layer id → float [S, H], as `glance.target.capture` reads them.
         last: float [S, H], the normed last states; the target's output head turns row t into token t + 1.
         looks: float [S, n], how the target's pointing head spread its attention over the n visual tokens when it gave
-            each token; zeros for the prompt's, and n = 0 where no head is known to point.
+            each token; n = 0 where no head is known to point.
         first: column of the first visual token.
     """
 

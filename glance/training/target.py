@@ -1,7 +1,6 @@
 """Trains the embedded target: `train_target(recipe, out)`."""
 
 import csv
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
@@ -10,8 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3VLForConditionalGeneration
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from glance.checkpoints import load_target
+from glance.errors import BadInput
 from glance.synth import Sample
 from glance.training.architecture import build_image_processor, build_target, save_target
 from glance.training.batch import Batch, Encoder, draw_pool
@@ -20,7 +21,8 @@ from glance.training.feed import Fed, Feed
 from glance.training.forward import TargetForward
 from glance.training.guided import guided_loss
 from glance.training.muon import Muon
-from glance.training.recipe import TargetRecipe, as_dict
+from glance.training.recipe import TargetRecipe
+from glance.training.run_folder import CURVE, STATE, begin_curve, claim
 from glance.training.schedule import Progress, Schedule
 from glance.training.tokenizer import build_tokenizer
 
@@ -39,12 +41,14 @@ COLUMNS = (
     "pointer_accuracy",
     "dense_accuracy",
 )
-_STATE = "state.pt"
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """Scalars of one step; nan where a stage has none. `copy` is accuracy on tokens that are drawn in the image."""
+    """Scalars of one step; nan where a stage has none.
+
+    `copy` is accuracy on tokens that attention is shown a place for: those drawn in the image, and a scene's things.
+    """
 
     loss: float
     answer_loss: float = float("nan")
@@ -81,7 +85,7 @@ class TargetTrainer:
         self.model.to(self.device)
         self.dense.to(self.device)
         self.encoder = Encoder(tokenizer, self.processor, recipe.shape)
-        self.run_layers = TargetForward(self.model, recipe.compile)
+        self.run_layers = TargetForward(self.model)
         self.schedule = Schedule(recipe.stages, minutes)
         self.pool: list[list[Sample]] | list[Fed] = []
         self._make_optimizers()
@@ -180,22 +184,23 @@ class TargetTrainer:
 
     def save(self, folder: Path) -> None:
         state = {
-            "recipe": as_dict(self.recipe),
             "model": self.model.state_dict(),
             "dense": self.dense.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "progress": asdict(self.schedule.progress),
         }
         torch.save(state, folder / "state.tmp")
-        (folder / "state.tmp").replace(folder / _STATE)
+        (folder / "state.tmp").replace(folder / STATE)
 
-    def start_from(self, folder: Path) -> None:
-        """Take the weights of a finished target of the same shape."""
-        earlier = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-        self.model.load_state_dict(earlier.state_dict())
+    def start_from(self, earlier: nn.Module) -> None:
+        """Take the weights of a finished target. Raises `BadInput` where it has another shape."""
+        try:
+            self.model.load_state_dict(earlier.state_dict())
+        except RuntimeError:
+            raise BadInput(f"{earlier.name_or_path} has another shape than the recipe; choose another.") from None
 
     def load(self, folder: Path) -> None:
-        state = torch.load(folder / _STATE, map_location=self.device, weights_only=True)
+        state = torch.load(folder / STATE, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
         self.dense.load_state_dict(state["dense"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -228,22 +233,24 @@ def train_target(
 
     Returns:
         The folder of the finished target.
+
+    Raises:
+        BadInput: `out` holds another run, or the earlier target has another shape.
+        BadCheckpoint: the earlier target cannot be loaded.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / "tokenizer").exists():
-        kept = AutoTokenizer.from_pretrained(start_from) if start_from else None
-        tokenizer = kept or build_tokenizer(recipe.shape.vocabulary)
+    resumed = claim(out, {**asdict(recipe), "start_from": str(start_from or "")})
+    earlier = load_target(start_from) if start_from and not resumed else None
+    if not resumed:
+        tokenizer = earlier.tokenizer if earlier else build_tokenizer(recipe.shape.vocabulary)
         tokenizer.save_pretrained(out / "tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
     trainer = TargetTrainer(recipe, tokenizer, minutes, workers, device)
-    schedule, curve = trainer.schedule, out / "curve.csv"
-    if (out / _STATE).exists():
+    schedule, curve = trainer.schedule, out / CURVE
+    if resumed:
         trainer.load(out)
-    else:
-        if start_from:
-            trainer.start_from(start_from)
-        curve.write_text(",".join(COLUMNS) + "\n")
-    (out / "recipe.json").write_text(json.dumps({**as_dict(recipe), "minutes": minutes}, indent=1))
+    elif earlier:
+        trainer.start_from(earlier.model)
+    begin_curve(out, COLUMNS, schedule.progress.total_steps)
     schedule.start()
     recent: list[StepResult] = []
     bar = tqdm(total=1000, initial=int(1000 * schedule.overall), disable=quiet, mininterval=10, unit="‰")

@@ -29,7 +29,7 @@ from glance.training.corpus import Answered, answer_samples, build_corpus, make_
 from glance.training.head_block import BlockBatch, Look, block_hidden, block_loss
 from glance.training.head_eagle3 import eagle3_loss
 from glance.training.head_trainer import HeadTrainer
-from glance.training.heads import build_head, ends_of, loss_of, reads_of, train_head
+from glance.training.heads import build_head, earlier_head, ends_of, loss_of, reads_of, train_head
 from glance.training.states import Reads, teacher_forced
 
 from .tiny import HEAD as GLANCE
@@ -219,7 +219,7 @@ def test_two_processes_train_the_head_that_two_threads_train(parts, answered, tm
 def test_a_run_can_begin_with_an_earlier_head(parts, answered, recipe, tmp_path):
     earlier = build_head(dataclasses.replace(recipe, seed=7), parts, answered)
     save_head(earlier, parts, tmp_path / "earlier", torch.float32)
-    begun = build_head(dataclasses.replace(recipe, layers=3), parts, answered, tmp_path / "earlier")
+    begun = earlier_head(dataclasses.replace(recipe, layers=3), parts, tmp_path / "earlier")
     assert begun.config == earlier.config
     for (name, p), q in zip(begun.state_dict().items(), earlier.state_dict().values(), strict=True):
         assert torch.equal(p, q), name
@@ -229,8 +229,56 @@ def test_a_run_can_begin_with_an_earlier_head(parts, answered, recipe, tmp_path)
     config = tmp_path / "earlier" / "config.json"
     scaling = {"rope_type": "default", "mrope_section": [6, 5, 5]}
     config.write_text(json.dumps(json.loads(config.read_text()) | {"rope_scaling": scaling}))
-    with pytest.raises(BadInput, match="begin with one that has neither"):
-        build_head(recipe, parts, answered, tmp_path / "earlier")
+    with pytest.raises(BadInput, match="begin with one without"):
+        earlier_head(recipe, parts, tmp_path / "earlier")
+
+
+def test_an_earlier_block_head_has_its_own_slots_and_the_guided_layers(
+    parts, answered, tmp_path, monkeypatch
+):
+    save_head(build_head(dataclasses.replace(GLANCE, block_size=4), parts, answered), parts, tmp_path, torch.float32)
+    guided = dataclasses.replace(GLANCE, guided=(1,), pointing=2)
+    with pytest.raises(BadInput, match="has 2 layers, the recipe 3"):
+        earlier_head(dataclasses.replace(guided, layers=3), parts, tmp_path)
+    begun = earlier_head(GLANCE, parts, tmp_path)
+    rows = teacher_forced(parts, answered, reads_of(GLANCE, 5))
+    loss, _ = block_loss(begun, rows, *ends_of(parts), GLANCE, random.Random(0))
+    assert loss.isfinite()
+    monkeypatch.setattr("glance.training.heads.block_layer_ids", lambda depth, fused: (0,))
+    with pytest.raises(BadInput, match="not those of the recipe"):
+        earlier_head(GLANCE, parts, tmp_path)
+
+
+@pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])
+def test_a_run_that_was_cut_ends_like_one_that_was_not(parts, answered, recipe, tmp_path, monkeypatch):
+    class Cut(Exception):
+        """The machine went away."""
+
+    corpus, target = tmp_path / "corpus", parts.model.name_or_path
+    corpus.mkdir()
+    save_corpus(answered, corpus / "train-000000-000004.jsonl")
+    save_corpus(answered[:2], corpus / "validation-000000-000002.jsonl")
+    how = {"corpus": corpus, "quiet": True, "log_every": 1, "save_every": 2}
+    train_head(recipe, target, tmp_path / "whole", **how)
+    step = HeadTrainer.step
+
+    def until_the_fourth(trainer, rows):
+        if trainer.done == 3:
+            raise Cut
+        return step(trainer, rows)
+
+    monkeypatch.setattr(HeadTrainer, "step", until_the_fourth)
+    with pytest.raises(Cut):
+        train_head(recipe, target, tmp_path / "cut", **how)
+    monkeypatch.setattr(HeadTrainer, "step", step)
+    with pytest.raises(BadInput, match="choose another folder"):
+        train_head(dataclasses.replace(recipe, epochs=3), target, tmp_path / "cut", **how)
+    train_head(recipe, target, tmp_path / "cut", **how)
+    whole, cut = (torch.load(tmp_path / name / "state.pt") for name in ("whole", "cut"))
+    assert whole["done"] == cut["done"] == 4
+    for name, p in whole["head"].items():
+        assert torch.equal(p, cut["head"][name]), name
+    assert (tmp_path / "cut" / "curve.csv").read_text() == (tmp_path / "whole" / "curve.csv").read_text()
 
 
 @pytest.mark.parametrize("recipe", [GLANCE, EAGLE3], ids=["glance", "eagle3"])

@@ -16,6 +16,8 @@ from glance.training import corpus
 from glance.training.architecture import build_image_processor, build_target, save_target
 from glance.training.heads import mask_token_id, train_head
 from glance.training.photos import QUESTIONS, listed, photo
+from glance.training.shards import make_shards, shards_of
+from glance.training.states import Reads
 
 from .tiny import HEAD, SHAPE
 
@@ -77,6 +79,17 @@ def test_a_head_is_trained_on_the_targets_answers_about_pictures(target, folder,
     assert 0 <= json.loads((tmp_path / "run" / "held-out.json").read_text())["train"]["chain_accepted"] <= 4
 
 
+def test_answers_belong_to_the_pictures_of_their_day(target, folder, tmp_path):
+    """A seed names a picture by its place in the folder: with one more it names another."""
+    reads, shards = Reads((0,)), shards_of({str(folder): 1.0}, 0, "train", 2)
+    make_shards(target, shards, tmp_path / "corpus", reads, max_new_tokens=2, quiet=True)
+    make_shards(target, shards, tmp_path / "corpus", reads, max_new_tokens=2, quiet=True)
+    Image.new("RGB", (64, 64)).save(folder / "0a.png")
+    listed.cache_clear()
+    with pytest.raises(BadInput, match="choose another folder"):
+        make_shards(target, shards, tmp_path / "corpus", reads, max_new_tokens=2, quiet=True)
+
+
 def test_answers_that_never_end_teach_nothing(target, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "answer_samples", lambda parts, drawn, longest, quiet: [[40] * longest for _ in drawn])
     recipe = dataclasses.replace(HEAD, families={str(folder): 1.0}, max_new_tokens=3)
@@ -91,8 +104,26 @@ def test_answers_that_never_end_teach_nothing(target, folder, tmp_path, monkeypa
         (["--target", "x", "--preset", "mini"], "--target or --preset"),
         (["--preset", "mini", "--recipe", "qwen3-vl-glance"], "name a folder of them with --images"),
         (["--preset", "mini", "--recipe", "none"], "There is no recipe"),
+        (["--preset", "mini", "--recipe", "mini-eagle3"], "is one for `train eagle3`"),
+        (["--preset", "mini", "--recipe", "mini-target"], "is one for `train target`"),
+        (["--preset", "qwen3-vl-32b", "--recipe", "qwen3-vl-glance"], "set GLANCE_QUANTIZE=none"),
+        (["--preset", "mini", "--workers", "0"], "--workers"),
     ],
 )
 def test_the_command_says_what_is_missing(given, words, tmp_path):
     result = CliRunner().invoke(app, ["train", "glance", "--out", str(tmp_path), *given])
+    assert result.exit_code == 2 and words in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--recipe", "mini-glance"], "is one for `train glance`"),
+        (["--minutes", "-5"], "--minutes"),
+        (["--minutes", "0"], "--minutes"),
+        (["--start-from", "nowhere"], "--start-from"),
+    ],
+)
+def test_a_target_is_not_trained_from_what_cannot_be(given, words, tmp_path):
+    result = CliRunner().invoke(app, ["train", "target", "--out", str(tmp_path), *given])
     assert result.exit_code == 2 and words in " ".join(result.output.split())

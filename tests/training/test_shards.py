@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import shutil
 
 import pytest
 import torch
@@ -77,13 +79,18 @@ def test_a_folder_whose_states_are_of_other_layers_is_refused(made, target, tmp_
         make_shards(target, shards_of(FAMILIES, 0, "train", 4, size=2), tmp_path, Reads((-1, 2), 1), quiet=True)
 
 
-def test_two_processes_make_what_one_makes(target, tmp_path):
+def test_two_processes_make_what_one_makes(target, tokenizer, tmp_path):
+    config = json.loads((target / "generation_config.json").read_text())
+    every = {**config, "eos_token_id": list(range(SHAPE.vocabulary))}  # each answer ends with its first token
+    shutil.copytree(target, tmp_path / "target")
+    (tmp_path / "target" / "generation_config.json").write_text(json.dumps(every))
     jobs = shards_of(FAMILIES, 0, "train", 4, size=2)
     for workers in (1, 2):
-        make_shards(target, jobs, tmp_path / str(workers), READS, workers, quiet=True)
-    for shard in jobs:
-        one, two = (shard.file(tmp_path / str(workers), ".jsonl").read_text() for workers in (1, 2))
-        assert one == two
+        make_shards(tmp_path / "target", jobs, tmp_path / str(workers), READS, workers, quiet=True)
+    one, two = (load_answers(jobs, tmp_path / str(workers)) for workers in (1, 2))
+    assert one == two and len(one) == 4
+    for row, other in zip(*(load_states(jobs, tmp_path / str(workers)) for workers in (1, 2)), strict=True):
+        assert torch.equal(row.ids, other.ids) and torch.equal(row.last, other.last)
 
 
 def test_rows_come_back_from_disk(made, target, tmp_path):

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from glance.checkpoints import load_target
+from glance.errors import BadCheckpoint, BadInput
 from glance.training import target as module
 from glance.training.dense import dense_labels
 from glance.training.feed import Feed
 from glance.training.recipe import Stage
 from glance.training.target import TargetTrainer, train_target
 
-from .tiny import RECIPE
+from .tiny import RECIPE, SHAPE
 
 
 def _rows(folder):
@@ -49,6 +50,22 @@ def test_a_cut_run_ends_like_an_uncut_one(tokenizer, tmp_path):
         second.step()
     for name, weight in whole.model.state_dict().items():
         assert torch.allclose(weight, second.model.state_dict()[name], atol=1e-6), name
+
+
+def test_a_folder_goes_on_with_its_own_run_only(tokenizer, monkeypatch, tmp_path):
+    """A stopped run with another recipe or beginning is refused; a beginning that does not fit is a sentence."""
+    monkeypatch.setattr(module, "build_tokenizer", lambda vocabulary: tokenizer)
+    finished = train_target(RECIPE, tmp_path / "run", quiet=True)
+    with pytest.raises(BadInput, match="choose another folder"):
+        train_target(RECIPE, tmp_path / "run", quiet=True, start_from=finished)
+    with pytest.raises(BadInput, match="choose another folder"):
+        train_target(dataclasses.replace(RECIPE, seed=5), tmp_path / "run", quiet=True)
+    wider = dataclasses.replace(RECIPE, shape=dataclasses.replace(SHAPE, mlp=96))
+    with pytest.raises(BadInput, match="another shape than the recipe"):
+        train_target(wider, tmp_path / "wider", quiet=True, start_from=finished)
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(BadCheckpoint):
+        train_target(RECIPE, tmp_path / "other", quiet=True, start_from=tmp_path / "nothing")
 
 
 def test_a_stage_draws_its_own_families_or_the_recipes(tokenizer):

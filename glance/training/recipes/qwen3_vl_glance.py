@@ -9,7 +9,7 @@ from glance.training.head_recipe import HeadRecipe
 RECIPE = HeadRecipe(
     name="qwen3-vl-glance",
     kind="glance",
-    samples=20_000,
+    samples=4_000,
     held_out=256,
     max_new_tokens=512,
     epochs=3,
