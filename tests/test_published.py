@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,17 @@ def test_the_card_compares_heads_by_their_first_token():
     assert f"{two} with two, {four} with four, {six} with six" in CARD
     assert f"from {_first('glance-4')} (four layers) to {_first('glance-5')}" in CARD
     assert f"EAGLE-3 from {_first('eagle3-4')} to {_first('eagle3-5')}" in CARD
+
+
+def test_the_card_shows_the_end_of_each_stage_of_the_target():
+    for run in ("target", "target-2", "target-3"):
+        with (ASSETS / f"mini/curves/{run}.csv").open() as file:
+            last = {row["stage"]: row for row in csv.DictReader(file)}
+        for stage, row in last.items():
+            losses = (row[name] for name in ("answer_loss", "copy_accuracy", "dense_accuracy"))
+            shown = ("—" if value == "nan" else f"{float(value):.2f}" for value in losses)
+            numbers = [row["step"], f"{int(row['images']):,}", f"{float(row['seconds']) / 60:.0f}", *shown]
+            assert re.search(rf"\| {stage}[^|]* \| {re.escape(' | '.join(numbers))} \|", CARD), (run, stage, numbers)
 
 
 def test_the_card_shows_top1_on_held_out_answers():
