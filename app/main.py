@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -58,6 +60,11 @@ SHOW_LANES = """() => {
   if (lanes.getBoundingClientRect().top < 0) lanes.scrollIntoView();
   return [];
 }"""
+
+WAIT = "Waiting for a turn…"
+
+# A run that was refused a place says nothing itself; one that was cancelled leaves its words to what replaced it.
+NOT_BEGUN = f"""(said) => said === {WAIT!r} ? 'The run did not begin; press Run to try again.' : said"""
 
 # The server refused to look.
 UNANSWERED = "() => { document.querySelector('#view .gl-root').player.options.unanswered(); return []; }"
@@ -114,7 +121,12 @@ def show_upload(path: str | None, kept: str | None) -> tuple[Any, ...]:
 
 
 def show_page(path: str | None, page: Any) -> tuple[Any, str]:
-    """Show another page of the file; one that does not exist leaves the previous one in sight."""
+    """Show another page of the file; one that does not exist leaves the previous one in sight.
+
+    A box that is empty, between two numbers, asks for none.
+    """
+    if page is None:
+        return gr.skip(), gr.skip()
     try:
         image, _, words = look(path, page)
     except BadInput as problem:
@@ -126,7 +138,7 @@ def show_page(path: str | None, page: Any) -> tuple[Any, str]:
 def begin(request: gr.Request) -> tuple[Any, ...]:
     """Lock Run, free Stop, and forget an earlier press of Stop."""
     stops.arm(request.session_hash)
-    return gr.Button(interactive=False), gr.Button(interactive=True), "Waiting for a turn…"
+    return gr.Button(interactive=False), gr.Button(interactive=True), WAIT
 
 
 def free() -> tuple[Any, Any]:
@@ -205,6 +217,27 @@ def open_saved(path: str) -> tuple[Any, ...]:
     return None, None, None, gr.Number(1, visible=False), question, text, SAVED
 
 
+def keep(path: str | None, page: Any, question: str, text: str | None) -> tuple[Any, ...]:
+    """What the visitor has before the tour begins."""
+    return path, page, question, text
+
+
+def give_back(
+    recorded: set[tuple[str, str]], mine: tuple[Any, ...] | None, path: str | None, question: str
+) -> tuple[Any, ...]:
+    """What the visitor had before the tour, unless a file or a question of theirs has come since.
+
+    Args:
+        recorded: file name and question of each recorded run: what the tour leaves on the page.
+    """
+    if not mine or (path and Path(path).name, question) not in recorded:
+        return (gr.skip(),) * 7
+    path, page, question, text = mine
+    image, pages, _ = look(path, page) if path else (None, 1, "")
+    number = gr.Number(page, visible=pages > 1, label=f"Page (of {pages})")
+    return path, path, image, number, question, text, "This is what you had before the tour."
+
+
 def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) -> Any:
     """Tell the player where the target looked in the round that it asks about."""
     asked = event._data or {}
@@ -238,7 +271,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                     picture, label="Image or PDF (✕ to change)", file_types=["image", ".pdf"], height=150,
                     elem_id="upload",
                 )  # fmt: skip
-                page = gr.Number(1, label="Page", precision=0, minimum=1, visible=False, elem_id="page")
+                page = gr.Number(1, label="Page", precision=0, visible=False, elem_id="page")
                 seen = gr.Image(
                     picture, label="What the model sees", interactive=False, height=210, buttons=["fullscreen"],
                     elem_id="seen",
@@ -248,7 +281,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                     tokens = gr.Slider(1, run.MAX_NEW_TOKENS, 128, step=1, label="New tokens, at most")
                     budget = gr.Slider(1, run.MAX_BUDGET, 31, step=1, label="Budget (candidates in a tree)")
                     temperature = gr.Slider(0, run.MAX_TEMPERATURE, 0, step=0.1, label="Temperature (0 is greedy)")
-                    seed = gr.Number(0, label="Seed", precision=0, minimum=0)
+                    seed = gr.Number(0, label="Seed", precision=0, elem_id="seed")
                     lanes = gr.CheckboxGroup(
                         [(name, lane) for lane, name in LANES.items()], value=list(LANES),
                         label="Decoders (two or more)",
@@ -274,8 +307,10 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         source = gr.File(picture, visible="hidden")
 
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **private)
-        page.input(show_page, [source, page], [seen, words], **private)
+        # Of several keystrokes or files the last one counts.
+        latest = {**private, "trigger_mode": "always_last"}
+        upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **latest)
+        page.input(show_page, [source, page], [seen, words], **latest)
         begun = go.click(begin, None, [go, stop, words], queue=False, js=SHOW_LANES, **private)
         ran = begun.then(
             decode, [upload, source, page, question, tokens, budget, temperature, seed, lanes], [view, seen, words],
@@ -283,27 +318,31 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         )  # fmt: skip
         for ended in (ran.success, ran.failure):
             ended(free, None, [go, stop], queue=False, **private)
+        ran.failure(None, words, words, js=NOT_BEGUN, **private)
         stop.click(press_stop, None, stop, queue=False, **private)
         demo.load(None, None, None, js=NAME_PICTURE)
         demo.load(None, None, None, js=KEEP_FOCUS)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
-        replaced = [saved.upload(open_saved, saved, shown, cancels=[ran], **private)]
+        saved.upload(None, cancels=[ran])  # asked for first: Gradio waits for neither
+        saved.upload(open_saved, saved, shown, **private)
         looked = view.look(
             look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
             trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back
         )  # fmt: skip
         looked.failure(None, None, None, js=UNANSWERED)
+        mine = gr.State()
+        view.keep(keep, [source, page, question, view], mine, queue=False, **private)
+        of_tour = {(example.image.name, example.question) for example in examples}
+        view.back(partial(give_back, of_tour), [mine, source, question], shown, queue=False, **private)
         if len(examples) > 1:
 
             def choose(event: gr.EventData) -> tuple[Any, ...]:
                 return _choose(examples[event.index])
 
+            recorded.leave(None, cancels=[ran])
             # "always_last" would ask again for the first click's run.
-            picked = recorded.pick(choose, None, shown, queue=False, trigger_mode="multiple", cancels=[ran], **private)
-            replaced.append(picked)
-        for event in replaced:  # a cancelled run neither succeeds nor fails
-            event.then(free, None, [go, stop], queue=False, **private)
+            recorded.pick(choose, None, shown, queue=False, trigger_mode="multiple", **private)
         _endpoint()
     demo.queue(max_size=24)
     return demo

@@ -19,7 +19,12 @@ PLOTLY, *SCRIPTS = scripts()
 
 PAGE_SCRIPTS = (*SCRIPTS, PLAYER / "page.js")
 
-_ON_LOAD = "window.Glance.moveIn(element, props, watch, (question) => trigger('look', question));"
+_ON_LOAD = """
+const ask = {
+  look: (question) => trigger('look', question), keep: () => trigger('keep'), back: () => trigger('back')
+};
+window.Glance.moveIn(element, props, watch, ask);
+"""
 
 _STATUS_ON_LOAD = """
 const line = element.querySelector('.gl-status');
@@ -45,7 +50,8 @@ def address(path: Path) -> str:
 def replay(value: str | None = None, examples: Sequence[Example] = (), **arguments: Any) -> gr.HTML:
     """The player. Its value is the NDJSON text of a run, whole or growing; a link can bring the examples back.
 
-    Its event `look` asks where the target looked (`lane`, `round`, `ticket`); the prop `answer` takes what to show.
+    Its event `look` asks where the target looked (`lane`, `round`, `ticket`); the prop `answer` takes what to show. The
+    tour replaces what is on the page: `keep` comes before, `back` when it is closed.
 
     The text never enters a template: the player alone owns what is inside, and shows tokens as plain text. A
     factory, not a subclass: a subclass of a component writes a stale copy of its module beside the source.
@@ -68,6 +74,14 @@ def replay(value: str | None = None, examples: Sequence[Example] = (), **argumen
 _PICKER_ON_LOAD = """
 const base = (window.gradio_config && window.gradio_config.root) || '';
 const list = element.querySelector('.gl-picker');
+const locked = () => document.querySelector('#go:disabled');
+/* A run under way ends before another takes its place: what is still on its way would come back over that. */
+const alone = (does) => {
+  if (!locked()) { does(); return; }
+  trigger('leave');
+  const asked = Date.now();
+  const wait = setInterval(() => { if (!locked() || Date.now() - asked > 3000) { clearInterval(wait); does(); } }, 30);
+};
 const mark = (chosen) => [...list.children].forEach((button, i) => button.setAttribute('aria-pressed', i === chosen));
 JSON.parse(props.items).forEach((item, i) => {
   const button = document.createElement('button'), image = document.createElement('img');
@@ -78,7 +92,7 @@ JSON.parse(props.items).forEach((item, i) => {
   image.alt = '';
   words.textContent = item.question;
   button.append(image, words);
-  button.onclick = () => { mark(i); trigger('pick', { index: i }); };
+  button.onclick = () => { mark(i); alone(() => trigger('pick', { index: i })); };
   list.append(button);
 });
 mark(0);
@@ -89,7 +103,10 @@ if (linked > 0) list.children[linked].click();
 
 
 def picker(examples: Sequence[Example], **arguments: Any) -> gr.HTML:
-    """Buttons with a thumbnail and a question each; its event `pick` carries the `index`, also of a linked example."""
+    """Buttons with a thumbnail and a question each; its event `pick` carries the `index`, also of a linked example.
+
+    Before it, the event `leave` asks for the end of a run that is under way, and the button Run tells when that is.
+    """
     items = [{"name": e.name, "image": str(e.image), "question": e.question} for e in examples]
     return gr.HTML(
         html_template='<div class="gl-picker" role="group" aria-label="Recorded runs"></div>',

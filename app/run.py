@@ -168,7 +168,7 @@ def decode(
             yield Update(f"Reading the picture{note}…", seen=engine.seen(image))
             with closing(grow(engine.race(prompt, settings, stopped))) as texts:
                 for text in texts:
-                    yield Update(f"Decoding… {max(0, text.count(chr(10)) - 1)} rounds", text)
+                    yield Update("Decoding…", text)  # always the same, so that it is announced once
         yield Update(ending(text, stopped()), text)
     except (BadInput, BadCheckpoint) as problem:
         yield Update(str(problem).replace(HERE, ""), warning=True)

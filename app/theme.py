@@ -31,6 +31,7 @@ html { overflow-y: scroll; }
 #early > b { position: absolute; left: 32px; top: 16px; font: 600 26px/34px system-ui, sans-serif; }
 #early > span { position: absolute; left: 32px; top: 72px; font-size: 15px; }
 .dark #early { background: var(--bg-dark); }
+#early [data-action=tour] { visibility: hidden; } /* its card needs the rest of the page */
 .gradio-container { max-width: 1560px !important; }
 #head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .errors import TraceError
@@ -326,16 +325,3 @@ def write(trace: Trace) -> str:
     out += [line(rnd) for lane in trace.lanes for rnd in lane.rounds]
     out += [line(lane.end) for lane in trace.lanes if lane.end]
     return "".join(out)
-
-
-def save(trace: Trace, path: str | Path) -> None:
-    """Write the NDJSON of a trace to a file."""
-    Path(path).write_text(write(trace), encoding="utf-8")
-
-
-def load(path: str | Path) -> Trace:
-    """Read a trace from a file; raises `TraceError` as `read` does."""
-    try:
-        return read(Path(path).read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise TraceError("The file is not text; choose a trace saved by this app.") from None

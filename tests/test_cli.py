@@ -43,7 +43,7 @@ def test_compare_prints_a_row_a_lane_and_the_answer(run, picture, tmp_path):
     out = tmp_path / "run.ndjson"
     result = run("compare", picture, "What is it?", "--max-new-tokens", "12", "--json", str(out))
     assert result.exit_code == 0, result.output
-    made = trace.load(out)
+    made = trace.read(out.read_text(encoding="utf-8"))
     for lane, word in zip(
         ("Autoregressive", "EAGLE-3", "GLANCE"), ("reference", "identical", "identical"), strict=True
     ):

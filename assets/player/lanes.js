@@ -146,10 +146,11 @@
       }
     }
 
-    /** How much sooner this lane's answer is complete than the reference's when every prefill counts. */
+    /** How much sooner this lane's answer is complete than the reference's when every prefill counts. Of two answers that
+        are not the same, whole one, the times say nothing. */
     endToEnd(lane) {
       const { run } = this, { reference } = run;
-      if (!lane.order || !reference.closing || !lane.closing) return null;
+      if (!reference.closing || !lane.closing || lane.closing.identity.verdict !== "identical") return null;
       const all = (one) => run.header.prefill_ms + one.closing.begin_ms + one.total;
       return all(reference) / all(lane);
     }

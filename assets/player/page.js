@@ -80,14 +80,15 @@
     if (G.page.arrived) G.page.arrived(player);
   };
 
-  /** Gradio's block is there: take the player into it. look(question) asks the server, watch(name, does) is Gradio's. */
-  G.moveIn = function (element, props, watch, look) {
+  /** Gradio's block is there: take the player into it. watch(name, does) is Gradio's, `ask` holds the block's events. */
+  G.moveIn = function (element, props, watch, ask) {
     const { root, early } = G.page;
     element.querySelector(".gl-root").replaceWith(root);
     early.remove();
     G.page.arrived = (player) => {
       const update = () => { player.feed(props.value); markExample(player); G.followLink(player); };
-      answerBy(player.options, look, (does) => watch("answer", () => does(props.answer)));
+      answerBy(player.options, ask.look, (does) => watch("answer", () => does(props.answer)));
+      Object.assign(player.options, { keep: ask.keep, back: ask.back });
       watch("value", update);
       update();
     };

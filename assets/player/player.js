@@ -6,6 +6,7 @@
   const READABLE_MS = 900; // a round that stays on screen this long shows its phases while playing
   const HOLD_MS = 700;
   const SLOW_SECONDS = { draft: 1.1, build: 0.8, verify: 1.1, commit: 0.5 };
+  const SETTLE_MS = 1000; // a growing run that is silent this long is drawn as it stands
   const THUMB = 20; // width of the range's thumb, as in the style sheet
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -84,9 +85,16 @@
         }
         this.seek(this.follow ? this.run.total : this.t);
       }
-      if (done) this.follow = false;
+      clearTimeout(this.settling);
+      if (done) this.follow = false; else this.settling = setTimeout(() => this.settle(), SETTLE_MS);
       this.sections.update();
       if (news.fresh) this.tour.arrived();
+    }
+
+    /** No line came for a while, and perhaps none will: draw what the last ones were too soon for. */
+    settle() {
+      this.drawTimeline();
+      this.seek(this.t);
     }
 
     begin() {

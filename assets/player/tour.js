@@ -9,6 +9,8 @@
 
   const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
   const turned = (round) => round.accepted.some((i) => round.layout.rank[i] > 1);
+  /** Rounds that the end of the answer did not cut short. */
+  const whole = (rounds) => rounds.length > 1 ? rounds.slice(0, -1) : rounds;
   /** Which round a step is about. A lane without such a round shows its longest acceptance. */
   const RULES = {
     first: () => 0,
@@ -64,7 +66,9 @@
 
     async open() {
       if (this.shown) return;
-      const card = this.build();
+      const card = this.build(), { run, options } = this.player;
+      this.before = run;
+      if (options.keep) options.keep();
       document.addEventListener("keydown", this.onKey);
       this.button.setAttribute("aria-expanded", "true");
       try {
@@ -107,6 +111,8 @@
       this.point(null);
       this.card.remove();
       this.card = this.pending = null;
+      const { run, options } = this.player;
+      if (options.back && run !== this.before) options.back();
       this.button.setAttribute("aria-expanded", "false");
       this.button.focus();
     }
@@ -168,7 +174,7 @@
       if (!run) return;
       this.pending = null;
       const lane = run.byId.get(step.lane) || player.lane;
-      const k = lane.rounds.length ? RULES[step.round || "longest"](lane.rounds) : 0;
+      const k = lane.rounds.length ? RULES[step.round || "longest"](whole(lane.rounds)) : 0;
       this.show(step, G.figures(run, lane, k));
       this.point(step.point);
       if (!lane.rounds.length) return;

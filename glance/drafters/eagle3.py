@@ -229,7 +229,7 @@ class Eagle3Drafter:
         fused = torch.cat([accepted.states[i] for i in self.head.config.target_layer_ids], -1)
         following = torch.tensor([*accepted.tokens[1:].tolist(), accepted.root])
         text = (following != (-1 if self.image_token_id is None else self.image_token_id)).nonzero()[:, 0]
-        embeddings = torch.cat((accepted.states[EMBEDDINGS][1:], fused.new_empty(1, self.head.config.hidden_size)))
+        embeddings = torch.cat((accepted.states[EMBEDDINGS][1:], fused.new_zeros(1, self.head.config.hidden_size)))
         embeddings[text.to(fused.device)] = self.head.embed_tokens(following[text].to(fused.device))
         positions = row_positions(accepted, self.head.config.mrope, fused.device)
         self.fresh.append(_Rows(embeddings, fused, positions))

@@ -76,10 +76,10 @@ def sticky(accepted: Sequence[int], horizon: int) -> tuple[float, float]:
 
     A round accepts l < L with probability (1 - pi) rho^l (1 - rho), else the horizon L. Searched on a grid of 0.01.
     """
-    a = np.asarray(accepted)[:, None, None]
+    lengths, counts = (found[:, None, None] for found in np.unique(accepted, return_counts=True))
     pi, rho = np.meshgrid(np.linspace(0, 0.99, 100), np.linspace(0.01, 0.99, 99))
-    short = (1 - pi) * rho**a * (1 - rho)
-    likelihood = np.log(np.where(a < horizon, short, pi + (1 - pi) * rho**horizon)).sum(0)
+    short = (1 - pi) * rho**lengths * (1 - rho)
+    likelihood = (counts * np.log(np.where(lengths < horizon, short, pi + (1 - pi) * rho**horizon))).sum(0)
     best = np.unravel_index(likelihood.argmax(), likelihood.shape)
     return float(pi[best]), float(rho[best])
 

@@ -159,7 +159,7 @@ def _pie(plot: _Plot) -> None:
         canvas.text(x + 17 + text_width(face, name + " "), row, value, face)
 
 
-def _answers(rng: random.Random, title: str, rows: Rows, level: float) -> tuple[str, str, str]:
+def _answers(rng: random.Random, title: str, rows: Rows) -> tuple[str, str, str]:
     """(question, answer, task)."""
     choice, numbers = rng.random(), [float(value) for _, value in rows]
     if choice < 0.45:
@@ -197,7 +197,7 @@ def chart(rng: random.Random, split: Split, level: float, size: tuple[int, int])
         names = rng.sample(BRIGHT, count)
     look = Look(canvas, tuple(COLOURS[name] for name in names))
     _draw(_Plot(rng, look, 12 + face.size, rows), kind)
-    question, answer, task = _answers(rng, title, rows, level)
+    question, answer, task = _answers(rng, title, rows)
     return Sample(canvas.image, question, answer, "charts", f"{kind}/{task}", tuple(canvas.glyphs))
 
 
@@ -228,7 +228,7 @@ def plot(rng: random.Random, split: Split, level: float, size: tuple[int, int]) 
     if kind in ("bars", "horizontal"):  # both libraries give one series one colour
         look = replace(look, colours=look.colours[:1] * len(rows))
     _draw(_Plot(rng, look, 12 + face.size, rows, series), kind)
-    question, answer, task = _answers(rng, title, rows, level)
+    question, answer, task = _answers(rng, title, rows)
     return Sample(canvas.image, question, answer, "plots", f"{kind}/{task}", tuple(canvas.glyphs))
 
 

@@ -66,13 +66,12 @@ def reading(
     split: Split = "validation",
     first_seed: int = 0,
     max_new_tokens: int = 160,
-    level: float = 1.0,
 ) -> dict[str, Reading]:
     """Figures of each family over `count` samples of a split that training never draws from."""
     ends = parts.eos_ids
     found: dict[str, Reading] = {}
     for family in FAMILIES:
-        drawn = [sample(family, first_seed + i, split, level) for i in range(count)]
+        drawn = [sample(family, first_seed + i, split) for i in range(count)]
         answers = answer_samples(parts, drawn, max_new_tokens)
         texts = [parts.tokenizer.decode([t for t in ids if t not in ends]) for ids in answers]
         found[family] = _figures(drawn, texts, [ids[-1] in ends for ids in answers])

@@ -48,7 +48,7 @@ def wait_done(page, run: str) -> None:
 def hold(page, pattern):
     """Keep the next request like `pattern` waiting; call what is returned for its route, once it has been sent."""
     held = []
-    page.route(pattern, held.append, times=1)
+    page.route(pattern, lambda route: held.append(route), times=1)
 
     def route():
         while not held:

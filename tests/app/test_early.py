@@ -40,6 +40,7 @@ def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_pl
     page.goto(stub_server, wait_until="commit")
     page.wait_for_selector("#early .gl-root[data-ready][data-playing='1']")
     page.wait_for_function("() => +document.querySelector('#early .gl-root').dataset.t > 5")
+    assert not page.is_visible("[data-action=tour]"), "its card would open behind the page"
     page.evaluate(
         "() => { window.kept = document.querySelector('#early .gl-root'); kept.player.pause(); kept.player.seek(9); }"
     )
@@ -49,3 +50,4 @@ def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_pl
     assert page.evaluate(f"document.querySelector('{ROOT}') === kept") and page.locator(".gl-root").count() == 1
     assert page.get_attribute(ROOT, "data-t") == "9.000" and page.locator("#early").count() == 0
     assert page.evaluate("kept.clientWidth") == width, "nothing is drawn twice"
+    assert page.is_visible("[data-action=tour]")

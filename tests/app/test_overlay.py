@@ -8,6 +8,7 @@ from PIL import Image
 
 from app.look import answer, where
 from app.models import FamilyEngine, Models
+from app.turns import Ticket
 from glance.engine import Settings
 from glance.race import race
 from tests import tiny
@@ -74,14 +75,15 @@ def test_a_failure_is_a_sentence_too(run, picture, family):
     assert "RuntimeError" in found["sentence"] and "secret" not in found["sentence"]
 
 
-def test_it_waits_for_its_turn(family, run, picture):
-    models, order = Models(lambda: FamilyEngine(family)), []
+def test_it_waits_for_its_turn(family, run, picture, monkeypatch):
+    models, order, waits, wait = Models(lambda: FamilyEngine(family)), [], threading.Event(), Ticket.wait
+    monkeypatch.setattr(Ticket, "wait", lambda ticket, seconds: (waits.set(), wait(ticket, seconds)))
     asked = threading.Thread(
         target=lambda: order.append("values" in where(models, run, "glance", 0, picture, 1)), daemon=True
     )
     with models.turns.ticket():
         asked.start()
-        asked.join(2)
+        assert waits.wait(60), "it did not wait"
         order.append("the run before it is over")
     asked.join()
     assert order == ["the run before it is over", True]

@@ -34,6 +34,29 @@ def test_contrast(stub_server, visit, theme):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
+def test_figures_on_bars_can_be_read(stub_server, visit, theme):
+    """A bar is a half transparent layer over its cell's ground, which no tool sees."""
+    page = visit(stub_server, theme=theme)
+    for kind in ("draft", "target"):
+        page.evaluate(
+            """kind => {
+              const bar = document.createElement('p');
+              bar.className = 'mixed gl-bar gl-bar-' + kind;
+              document.querySelector('#view .gl-root').append(bar);
+              const read = (name) => getComputedStyle(bar).getPropertyValue(name).trim();
+              const [colour, alpha] = [read('--gl-bar'), read('--gl-bar').match(/[\\d.]+/g)[3]];
+              const opaque = colour.replace(/rgba(.*),[^,]*$/, 'rgb$1)');
+              bar.style.background = `color-mix(in srgb, ${opaque} ${100 * alpha}%, ${read('--gl-grid')})`;
+              bar.style.background = getComputedStyle(bar).backgroundColor.replace(
+                /color\\(srgb (.*)\\)/, (_, parts) => 'rgb(' + parts.split(' ').map((v) => 255 * v) + ')');
+            }""",
+            kind,
+        )
+        assert contrast(page, ".mixed") >= 4.5, kind
+        page.evaluate("document.querySelector('.mixed').remove()")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_the_page(stub_server, visit, theme):
     page = visit(stub_server, theme=theme)
     page.click("#ask button:has-text('Settings')")

@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from tests.app.steps import ask, data, player, put, stat, status, wait_done, wait_status
+from tests.app.steps import ROOT, ask, data, hold, player, put, stat, status, wait_done, wait_status
 from tests.test_images import bomb, locked_pdf
 
 pytestmark = pytest.mark.browser
@@ -44,10 +44,45 @@ def test_stop_keeps_a_playable_part(page):
     assert "Stopped" in status(page)
     assert player(page, "P.run.lanes.map((lane) => lane.closing.reason)") == ["stopped"] * 3
     assert page.inner_text(".gl-lane[data-lane=glance] .gl-badge") == "✓ identical so far"
+    assert "Prefill included" not in page.inner_text(".gl-lane[data-lane=glance] .gl-foot"), "of unequal parts"
     page.keyboard.press("Tab")
     page.click("[data-action=first]")
     assert stat(page, "glance", 0) == "1"
     assert page.is_disabled("#stop")
+
+
+def test_a_recorded_run_replaces_one_that_is_under_way(page):
+    """Lines that were still on their way do not come back over it."""
+    ask(page, "slow, and then another")
+    wait_status(page, "Decoding")
+    cancel = hold(page, "**/cancel")
+    page.locator("#examples button").nth(2).click()
+    route = cancel()
+    lines = int(data(page, "lines"))
+    page.wait_for_function("n => +document.querySelector('#view .gl-root').dataset.lines > n", arg=lines)
+    route.continue_()
+    page.wait_for_selector(f"{ROOT}[data-run=differs]")
+    page.wait_for_selector("#go:not([disabled])")
+    assert status(page) == "A recorded run." and data(page, "run") == "differs"
+
+
+def test_a_run_that_finds_no_place_says_so(stub_server, visit):
+    page = visit(stub_server)
+    page.route("**/queue/join*", lambda route: route.fulfill(status=503, json={"detail": "Queue is full."}))
+    ask(page, "Is there room?")
+    wait_status(page, "did not begin")
+    page.wait_for_selector("#go:not([disabled])")
+    assert data(page, "run") == "first"
+    visit.troubles[:] = [trouble for trouble in visit.troubles if "503" not in trouble]
+
+
+def test_settings_out_of_range_get_a_sentence(stub_server, visit):
+    page = visit(stub_server)
+    page.click("#ask button:has-text('Settings')")
+    page.fill("#seed input", "-1")
+    ask(page, "Which seed?")
+    wait_status(page, "Seed must be a whole number from 0")
+    page.wait_for_selector("#go:not([disabled])")
 
 
 def test_run_and_stop_hand_the_keyboard_to_each_other(page):
@@ -145,6 +180,21 @@ def test_pages_of_a_pdf(page, tmp_path):
     page.fill("#page input", "2")
     page.keyboard.press("Tab")
     wait_status(page, "page 2 of 2")
+
+
+def test_a_page_number_of_two_digits(page, tmp_path):
+    """Each keystroke asks; the last one counts, however long the first takes. An empty box asks for nothing."""
+    path = tmp_path / "twelve.pdf"
+    sheets = [Image.new("RGB", (90, 90), (20 * i, 90, 90)) for i in range(12)]
+    sheets[0].save(path, "PDF", save_all=True, append_images=sheets[1:])
+    put(page, path)
+    page.wait_for_selector("#page input")
+    page.fill("#page input", "")
+    first = hold(page, "**/queue/join*")
+    page.locator("#page input").press_sequentially("12")
+    first().continue_()
+    wait_status(page, "page 12 of 12")
+    assert page.locator(".toast-body:has-text('Page must')").count() == 0
 
 
 def test_one_lane_is_no_race(stub_server, visit):

@@ -46,4 +46,5 @@ def test_first_screen_then_a_run_then_stop(app, visit):
     page.evaluate(STOP_ONCE_UNDER_WAY)
     ask(page, shipped()[0].question)
     wait_done(page, second)
-    assert status(page).startswith(("Stopped", "Done"))
+    reasons = set(player(page, "P.run.lanes.map((lane) => lane.closing.reason)"))  # a quick machine may be done before
+    assert status(page).startswith("Stopped" if "stopped" in reasons else "Done"), reasons

@@ -233,9 +233,7 @@ def test_a_run_can_begin_with_an_earlier_head(parts, answered, recipe, tmp_path)
         earlier_head(recipe, parts, tmp_path / "earlier")
 
 
-def test_an_earlier_block_head_has_its_own_slots_and_the_guided_layers(
-    parts, answered, tmp_path, monkeypatch
-):
+def test_an_earlier_block_head_has_its_own_slots_and_the_guided_layers(parts, answered, tmp_path, monkeypatch):
     save_head(build_head(dataclasses.replace(GLANCE, block_size=4), parts, answered), parts, tmp_path, torch.float32)
     guided = dataclasses.replace(GLANCE, guided=(1,), pointing=2)
     with pytest.raises(BadInput, match="has 2 layers, the recipe 3"):
