@@ -63,7 +63,7 @@ SHOW_LANES = """() => {
 
 WAIT = "Waiting for a turn…"
 
-# A run that was refused a place says nothing itself; one that was cancelled leaves its words to what replaced it.
+# A run that was refused a place says nothing itself.
 NOT_BEGUN = f"""(said) => said === {WAIT!r} ? 'The run did not begin; press Run to try again.' : said"""
 
 # The server refused to look.
@@ -233,9 +233,13 @@ def give_back(
     if not mine or (path and Path(path).name, question) not in recorded:
         return (gr.skip(),) * 7
     path, page, question, text = mine
-    image, pages, _ = look(path, page) if path else (None, 1, "")
+    words = "This is what you had before the tour."
+    try:
+        image, pages, _ = look(path, page) if path else (None, 1, "")
+    except BadInput as problem:  # the box held no page that there is, or the file was too old to be kept
+        path, image, page, pages, words = None, None, 1, 1, str(problem)
     number = gr.Number(page, visible=pages > 1, label=f"Page (of {pages})")
-    return path, path, image, number, question, text, "This is what you had before the tour."
+    return path, path, image, number, question, text, words
 
 
 def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) -> Any:
@@ -246,7 +250,7 @@ def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) 
 
 
 def leave(request: gr.Request) -> None:
-    """End the run of a visitor who has gone, also one that has not begun yet."""
+    """End the run of a visitor who has gone or chosen another one, also one that has not begun yet."""
     stops.press(request.session_hash)
 
 
@@ -340,7 +344,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
             def choose(event: gr.EventData) -> tuple[Any, ...]:
                 return _choose(examples[event.index])
 
-            recorded.leave(None, cancels=[ran])
+            recorded.leave(leave, queue=False, **private)
             # "always_last" would ask again for the first click's run.
             recorded.pick(choose, None, shown, queue=False, trigger_mode="multiple", **private)
         _endpoint()

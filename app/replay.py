@@ -75,12 +75,13 @@ _PICKER_ON_LOAD = """
 const base = (window.gradio_config && window.gradio_config.root) || '';
 const list = element.querySelector('.gl-picker');
 const locked = () => document.querySelector('#go:disabled');
+let wait;
 /* A run under way ends before another takes its place: what is still on its way would come back over that. */
 const alone = (does) => {
+  clearInterval(wait);
   if (!locked()) { does(); return; }
   trigger('leave');
-  const asked = Date.now();
-  const wait = setInterval(() => { if (!locked() || Date.now() - asked > 3000) { clearInterval(wait); does(); } }, 30);
+  wait = setInterval(() => { if (!locked()) { clearInterval(wait); does(); } }, 30);
 };
 const mark = (chosen) => [...list.children].forEach((button, i) => button.setAttribute('aria-pressed', i === chosen));
 JSON.parse(props.items).forEach((item, i) => {

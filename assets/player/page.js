@@ -88,7 +88,7 @@
     G.page.arrived = (player) => {
       const update = () => { player.feed(props.value); markExample(player); G.followLink(player); };
       answerBy(player.options, ask.look, (does) => watch("answer", () => does(props.answer)));
-      Object.assign(player.options, { keep: ask.keep, back: ask.back });
+      Object.assign(player.options, { keep: ask.keep, back: () => document.querySelector("#go:disabled") || ask.back() });
       watch("value", update);
       update();
     };

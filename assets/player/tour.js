@@ -112,7 +112,7 @@
       this.card.remove();
       this.card = this.pending = null;
       const { run, options } = this.player;
-      if (options.back && run !== this.before) options.back();
+      if (options.back && run !== this.before && this.example) options.back(); // a run of the visitor's own stays
       this.button.setAttribute("aria-expanded", "false");
       this.button.focus();
     }
@@ -164,6 +164,7 @@
         clearTimeout(this.patience);
         this.asked = null;
       }
+      if (asked && !this.shown && this.player.options.back) this.player.options.back(); // it was closed meanwhile
       if (!this.pending) return;
       if (this.example === this.pending.example) this.start(); else if (asked) this.bring();
     }

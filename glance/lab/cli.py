@@ -124,6 +124,8 @@ def sweep(
 
     if unknown := [kind for kind in kinds if kind not in FAMILIES]:
         raise BadInput(f"There is no task family {unknown[0]!r}; choose among {', '.join(FAMILIES)}.")
+    for budget in budgets:
+        Settings(max_new_tokens, budget)  # refused before anything is measured
     family = load(preset, parts)
     for lane in ("eagle3", "glance"):
         family.check_lane(lane)

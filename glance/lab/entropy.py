@@ -25,7 +25,7 @@ class LaneLaw:
         copying, other: of the two-state model fitted by `sticky`: the share of rounds that copy and accept all, and
             the probability of a match in the others.
         threshold: the share of copying rounds above which the mean at entropy 0 passes e^intercept.
-        budget: the largest tree budget of the runs, for the upper bracket.
+        budget: the largest tree budget of the runs, for the upper bracket, which knows none below 2.
     """
 
     lane: str
@@ -96,7 +96,7 @@ def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
             known = lane.end.law.horizon if lane.end and lane.end.law else 0
             deepest = max((d for r in drafted for d in r.depths), default=0)
             horizons[lane.id] = max(horizons.get(lane.id, 0), known, deepest)
-            budgets[lane.id] = max(budgets.get(lane.id, 1), trace.header.settings["budget"])
+            budgets[lane.id] = max(budgets.get(lane.id, 2), trace.header.settings.get("budget", 2))
     for lane, rounds in found.items():
         horizon = horizons[lane]
         if fit := law.of_rounds(rounds, horizon):

@@ -93,3 +93,26 @@ def test_a_step_waits_for_its_run_however_fast_one_goes(page):
     page.clock.fast_forward(60_000)
     page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('press Run')")
     page.evaluate("() => { const P = document.querySelector('main').player; P.tour.close(); P.options = {}; }")
+
+
+def test_the_tour_asks_for_what_was_there_only_where_its_own_run_stands(page):
+    """Not where a visitor has run something since; also where its run comes after it was closed."""
+    page.evaluate(OPEN, TOURS)
+    player(page, "(window.back = 0, P.options.back = () => { window.back += 1; })")
+    name = player(page, "P.tour.steps[0].example")
+    shown, own = ("".join(fake.lines(run=run)) for run in (name, "own"))
+    for runs, asks in (((), 0), ((shown,), 1), ((shown, own), 0)):
+        feed(page, PLAIN)
+        page.evaluate("window.back = 0")
+        page.click("[data-action=tour]")
+        for run in runs:
+            feed(page, run)
+        page.keyboard.press("Escape")
+        assert page.evaluate("window.back") == asks
+    feed(page, PLAIN)
+    page.click("[data-action=tour]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.back") == 0
+    feed(page, shown)
+    assert page.evaluate("window.back") == 1
+    player(page, "(P.options = {}, 0)")
