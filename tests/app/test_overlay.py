@@ -98,6 +98,10 @@ def page(stub_server, visit):
     return own
 
 
+# Panels hear of a round once it has settled; what they do then must not come after the test's own doing.
+HEARD = f"chosen => document.querySelector('{ROOT}').player.sections.shelf[1].chosen === chosen"
+
+
 def wait_said(page, words: str) -> None:
     page.wait_for_function(f"w => document.querySelector('{SAID}').textContent.includes(w)", arg=words)
 
@@ -124,7 +128,9 @@ def test_the_overlay_is_drawn_on_demand_and_can_be_removed(page):
     page.wait_for_selector(".gl-seen canvas")  # it is remembered
     player(page, "(P.goTo(2, 3), P.panels[1].say(P.lane, 3, 'Looking'))")  # as by a click before the round settles
     assert page.locator(".gl-seen").count() == 0 and page.inner_text(SAID) == "Looking"
-    player(page, "(P.goTo(2, 2), P.panels[1].select(P.lane, 2))")
+    page.wait_for_function(HEARD, arg="glance 3 first")
+    player(page, "P.goTo(2, 2)")
+    page.wait_for_function(HEARD, arg="glance 2 first")
     assert page.locator(".gl-seen canvas").count() == 1
     page.focus("[data-panel=overlay] button:text-is('Remove')")
     page.keyboard.press("Enter")
