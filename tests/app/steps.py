@@ -51,9 +51,11 @@ def hold(page, pattern):
     page.route(pattern, lambda route: held.append(route), times=1)
 
     def route():
-        while not held:
+        for _ in range(3000):
+            if held:
+                return held[0]
             page.wait_for_timeout(20)
-        return held[0]
+        raise AssertionError(f"no request like {pattern} was sent")
 
     return route
 
