@@ -110,6 +110,11 @@ def look(path: str | None, page: Any) -> tuple[Any, int, str]:
     return image, pages, f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
 
 
+def page_box(page: int, pages: int) -> gr.Number:
+    """The choice of a page, where there is one."""
+    return gr.Number(page, visible=pages > 1, label=f"Page (of {pages})")
+
+
 def show_upload(path: str | None, kept: str | None) -> tuple[Any, ...]:
     """Show the first page of a new file; a bad file leaves the previous one in place."""
     try:
@@ -117,7 +122,7 @@ def show_upload(path: str | None, kept: str | None) -> tuple[Any, ...]:
     except BadInput as problem:
         gr.Warning(str(problem))
         return kept, gr.skip(), gr.skip(), gr.skip(), str(problem)
-    return gr.skip(), path, image, gr.Number(1, visible=pages > 1, label=f"Page (of {pages})"), words
+    return gr.skip(), path, image, page_box(1, pages), words
 
 
 def show_page(path: str | None, page: Any) -> tuple[Any, str]:
@@ -238,8 +243,7 @@ def give_back(
         image, pages, _ = look(path, page) if path else (None, 1, "")
     except BadInput as problem:  # the box held no page that there is, or the file was too old to be kept
         path, image, page, pages, words = None, None, 1, 1, str(problem)
-    number = gr.Number(page, visible=pages > 1, label=f"Page (of {pages})")
-    return path, path, image, number, question, text, words
+    return path, path, image, page_box(page, pages), question, text, words
 
 
 def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) -> Any:

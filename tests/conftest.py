@@ -9,7 +9,10 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from glance import presets
+from glance.cli import app
 from glance.family import Family
 from glance.target import Prefill
 from tests import tiny
@@ -27,3 +30,11 @@ def family() -> Family:
 def prefill(family: Family) -> Prefill:
     """Of a prompt with a picture."""
     return family.target.prefill(family.prompt(tiny.picture(), "What is it?"))
+
+
+@pytest.fixture
+def run(family, monkeypatch):
+    """Invoke the command line with the tiny family in place of any preset."""
+    monkeypatch.setattr(presets, "load", lambda name: family)
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *words: CliRunner().invoke(app, words)

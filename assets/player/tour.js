@@ -9,13 +9,11 @@
 
   const most = (rounds, value) => rounds.reduce((best, round, k) => value(round) > value(rounds[best]) ? k : best, 0);
   const turned = (round) => round.accepted.some((i) => round.layout.rank[i] > 1);
-  /** Rounds that the end of the answer did not cut short: those say how much was guessed. */
-  const whole = (rounds) => rounds.length > 1 ? rounds.slice(0, -1) : rounds;
   /** Which round a step is about. A lane without such a round shows its longest acceptance. */
   const RULES = {
     first: () => 0,
     longest: (rounds) => most(rounds, (r) => r.accepted.length),
-    unsure: (rounds) => most(whole(rounds), (r) => r.entropy),
+    unsure: (rounds) => most(rounds.slice(0, -1), (r) => r.entropy), // the end of the answer cuts the last one
     branch: (rounds) => most(rounds, (r) => turned(r) ? 100 + r.accepted.length : r.accepted.length),
     fewest: (rounds) => most(rounds, (r) => -r.emitted.length),
   };

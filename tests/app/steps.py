@@ -1,5 +1,7 @@
 """What a visitor does on the page, and what is read off it."""
 
+from PIL import Image
+
 ROOT = ":is(#view .gl-root, main.gl-root)"  # in the app, or in a page by itself
 
 
@@ -34,6 +36,13 @@ def put(page, path) -> None:
     """Replace the file by another."""
     page.click("#upload button[aria-label*='lear']")
     page.set_input_files("#upload input[type=file]", path)
+
+
+def put_picture(page, folder, colour: str) -> None:
+    """Replace the file by a picture of one colour, `mine.png`."""
+    path = folder / "mine.png"
+    Image.new("RGB", (300, 200), colour).save(path)
+    put(page, path)
 
 
 def wait_done(page, run: str) -> None:

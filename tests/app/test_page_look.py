@@ -43,12 +43,12 @@ def test_figures_on_bars_can_be_read(stub_server, visit, theme):
               const bar = document.createElement('p');
               bar.className = 'mixed gl-bar gl-bar-' + kind;
               document.querySelector('#view .gl-root').append(bar);
-              const read = (name) => getComputedStyle(bar).getPropertyValue(name).trim();
-              const [colour, alpha] = [read('--gl-bar'), read('--gl-bar').match(/[\\d.]+/g)[3]];
-              const opaque = colour.replace(/rgba(.*),[^,]*$/, 'rgb$1)');
-              bar.style.background = `color-mix(in srgb, ${opaque} ${100 * alpha}%, ${read('--gl-grid')})`;
-              bar.style.background = getComputedStyle(bar).backgroundColor.replace(
-                /color\\(srgb (.*)\\)/, (_, parts) => 'rgb(' + parts.split(' ').map((v) => 255 * v) + ')');
+              const pen = document.createElement('canvas').getContext('2d');
+              for (const layer of ['--gl-grid', '--gl-bar']) {
+                pen.fillStyle = getComputedStyle(bar).getPropertyValue(layer);
+                pen.fillRect(0, 0, 1, 1);
+              }
+              bar.style.background = 'rgb(' + pen.getImageData(0, 0, 1, 1).data.slice(0, 3) + ')';
             }""",
             kind,
         )

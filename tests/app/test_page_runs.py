@@ -5,16 +5,14 @@ import re
 import pytest
 from PIL import Image
 
-from tests.app.steps import ROOT, ask, data, hold, player, put, stat, status, wait_done, wait_status
+from tests.app.steps import ROOT, ask, data, hold, player, put, put_picture, stat, status, wait_done, wait_status
 from tests.test_images import bomb, locked_pdf
 
 pytestmark = pytest.mark.browser
 
 
 def test_upload_run_scrub(page, tmp_path):
-    path = tmp_path / "mine.png"
-    Image.new("RGB", (300, 200), "teal").save(path)
-    put(page, path)
+    put_picture(page, tmp_path, "teal")
     wait_status(page, "Ready")
     ask(page, "What is this?")
     wait_done(page, "first")
@@ -111,9 +109,7 @@ def test_a_closed_tab_frees_the_engine(stub_server, visit):
 
 
 def test_run_right_after_choosing_a_file(page, tmp_path):
-    path = tmp_path / "quick.png"
-    Image.new("RGB", (300, 200), "purple").save(path)
-    put(page, path)
+    put_picture(page, tmp_path, "purple")
     ask(page, "Quick?")
     wait_done(page, "first")
     assert page.inner_text(".gl-question") == "Quick?"

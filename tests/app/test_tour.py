@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from PIL import Image
 
 from app.replay import TOUR
 from glance import trace
 from glance.examples import shipped
-from tests.app.steps import ROOT, ask, data, player, put, wait_done, wait_status
+from tests.app.steps import ROOT, ask, data, player, put_picture, wait_done, wait_status
 
 LANES = {"autoregressive", "eagle3", "glance"}
 RULES = {"first", "longest", "unsure", "branch", "fewest"}
@@ -67,9 +66,7 @@ def test_each_step_has_the_round_that_it_speaks_of():
 @pytest.mark.browser
 def test_a_visitor_has_everything_again_after_the_tour(stub_server, visit, tmp_path):
     page = visit(stub_server)
-    path = tmp_path / "mine.png"
-    Image.new("RGB", (300, 200), "teal").save(path)
-    put(page, path)
+    put_picture(page, tmp_path, "teal")
     wait_status(page, "Ready")
     ask(page, "Mine?")
     wait_done(page, "first")
