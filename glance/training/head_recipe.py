@@ -14,6 +14,7 @@ class HeadRecipe:
         kind: `glance` (block head, DFlash format) or `eagle3` (SpecForge format).
         families: the generator's task families, or folders of pictures, and their shares.
         samples: samples drawn for the corpus; answers that do not end within `max_new_tokens` are left out.
+        bfloat16: products in bfloat16 (weights and sums stay float32), worth it where the CPU has instructions for it.
         layers: decoder layers of a block head; an EAGLE-3 head has one.
         fused: target layers that a block head reads, chosen by DFlash's rule; EAGLE-3 reads three.
         decay: loss weight of offset j is decay^j (0.8 in the paper; EAGLE-3 weighs its passes alike).
@@ -42,6 +43,7 @@ class HeadRecipe:
     weight_decay: float = 0.0
     warmup: float = 0.04
     clip: float = 1.0
+    bfloat16: bool = False
     layers: int = 2
     fused: int = 5
     block_size: int = 16

@@ -44,8 +44,9 @@ class HeadTrainer:
         learnt = [(name, p) for name, p in head.named_parameters() if p.requires_grad]
         matrices = [p for name, p in learnt if p.ndim == 2 and "lm_head" not in name]
         others = [p for name, p in learnt if p.ndim != 2 or "lm_head" in name]
+        precision = torch.bfloat16 if recipe.bfloat16 else torch.float32
         self.optimizers = (
-            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay, threads=self.threads),
+            Muon(matrices, recipe.muon_rate, 0.95, recipe.weight_decay, self.threads, precision),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay),
         )
 
@@ -70,7 +71,8 @@ class HeadTrainer:
 
     def _backward(self, rows: list[Row], rng: random.Random, share: float) -> tuple[float, float]:
         """Add one worker's share of the gradient."""
-        with self.device:  # where tensors without a place are made
+        narrow = torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.bfloat16)
+        with self.device, narrow:  # the device is where tensors without a place are made
             loss, accuracy = self.loss(rows, rng)
         (share * loss).backward()
         return loss.item(), accuracy

@@ -1,7 +1,7 @@
 """Muon for many small matrices: momentum, then the nearest orthogonal matrix by Newton–Schulz (Jordan et al., 2024).
 
-`torch.optim.Muon` orthogonalizes one matrix after another in bfloat16. Here all matrices of one shape go through one
-batched product in float32, which is several times faster on a CPU without bfloat16 units.
+`torch.optim.Muon` orthogonalizes one matrix after another in bfloat16. Here the matrices of one shape go through
+batched products, in float32 where asked: several times faster on a CPU without bfloat16 units.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ def orthogonalize(batch: Tensor, steps: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalized. Parameters are matrices; a step has spectral norm lr · sqrt(max(1, rows / columns)).
 
-    With `threads`, chunks of matrices are shared among them.
+    With `threads`, chunks of matrices are shared among them. `precision` is that of the orthogonalizing products.
     """
 
     def __init__(
@@ -41,9 +41,10 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.01,
         threads: Executor | None = None,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self.threads = threads
+        self.threads, self.precision = threads, precision
 
     def step(self, closure: None = None) -> None:
         for group in self.param_groups:
@@ -66,7 +67,7 @@ class Muon(torch.optim.Optimizer):
                 state["momentum"] = torch.zeros_like(p)
             average = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
             updates.append(p.grad.lerp(average, group["momentum"]))
-        directions = orthogonalize(torch.stack(updates)).unbind()
+        directions = orthogonalize(torch.stack(updates).to(self.precision)).float().unbind()
         rows, columns = params[0].shape
         torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(params, directions, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)

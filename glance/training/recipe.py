@@ -70,7 +70,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class TargetRecipe:
-    """How the embedded target is trained."""
+    """How the embedded target is trained.
+
+    Args:
+        bfloat16: products in bfloat16 on a CPU too (weights and sums stay float32), worth it where the CPU has
+            instructions for it; on a GPU always so.
+    """
 
     name: str
     stages: tuple[Stage, ...]
@@ -81,6 +86,7 @@ class TargetRecipe:
     weight_decay: float = 0.01
     warmup: int = 50
     clip: float = 1.0
+    bfloat16: bool = False
     guided_layers: tuple[int, ...] = (7, 11)
     families: dict[str, float] = field(default_factory=dict)
     shape: Shape = Shape()

@@ -76,6 +76,7 @@ class TargetTrainer:
     ) -> None:
         self.recipe, self.tokenizer, self.device = recipe, tokenizer, torch.device(device)
         on_cpu = self.device.type == "cpu"
+        self.bfloat16 = recipe.bfloat16 or not on_cpu
         self.workers = workers if on_cpu else 1  # a GPU takes a batch whole, from processes that draw ahead
         self.feed = None if on_cpu else Feed(recipe, tokenizer, workers, POOL)
         self.threads = ThreadPoolExecutor(self.workers)
@@ -95,9 +96,9 @@ class TargetTrainer:
         for name, p in self.model.named_parameters():
             is_matrix = p.ndim == 2 and "embed" not in name and "lm_head" not in name
             (matrices if is_matrix else others).append(p)
-        recipe = self.recipe
+        recipe, precision = self.recipe, torch.bfloat16 if self.bfloat16 else torch.float32
         self.optimizers = (
-            Muon(matrices, lr=recipe.muon_rate, weight_decay=recipe.weight_decay, threads=self.threads),
+            Muon(matrices, recipe.muon_rate, 0.95, recipe.weight_decay, self.threads, precision),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=0.0),
         )
 
@@ -121,7 +122,7 @@ class TargetTrainer:
         batch, labels = (part.to(self.device) for part in drawn)
         if batch.pixels.dtype == torch.uint8:
             batch = replace(batch, pixels=self.encoder.pixels(batch.pixels))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             loss, result = self.losses(batch, labels)
         (loss / self.workers).backward()
         return result
@@ -229,7 +230,7 @@ def train_target(
             which matters on a machine with other work.
         start_from: folder of a finished target whose tokenizer and weights a new run begins with. Optimizers and
             throw-away layers begin afresh.
-        device: `cpu`, in float32, or `cuda`, with products in bfloat16.
+        device: `cpu`, in float32 unless the recipe says otherwise, or `cuda`, with products in bfloat16.
 
     Returns:
         The folder of the finished target.

@@ -51,13 +51,15 @@ def test_pointers_name_the_cell_of_the_glyph(tokenizer, parts):
         assert (cell % columns, cell // columns) in cells
 
 
+@pytest.mark.parametrize("learns", [True, False], ids=["learning", "reading"])
 @pytest.mark.parametrize("size", SIZES)
-def test_the_fast_forward_pass_equals_transformers(tokenizer, parts, size):
+def test_the_fast_forward_pass_equals_transformers(tokenizer, parts, size, learns):
     processor, model = parts
     batch = Encoder(tokenizer, processor, SHAPE)([sample("charts", seed, size=size) for seed in (1, 2)])
     run = TargetForward(model)
-    with torch.no_grad():
+    with torch.set_grad_enabled(learns):  # attention is computed in another way where it learns
         states, _, _ = run.read(batch.ids, batch.positions, batch.first, run.see(batch.pixels, batch.grid))
+    with torch.no_grad():
         expected = model(
             input_ids=batch.ids,
             pixel_values=batch.pixels.flatten(0, 1),

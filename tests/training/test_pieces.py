@@ -88,10 +88,11 @@ def test_orthogonalized_matrices_have_singular_values_near_one(shape):
     assert values.max() < 1.4
 
 
-def test_muon_learns_a_linear_map():
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_muon_learns_a_linear_map(precision):
     torch.manual_seed(0)
     goal, weight = torch.randn(8, 8), torch.nn.Parameter(torch.zeros(8, 8))
-    optimizer = Muon([weight], lr=0.05, weight_decay=0.0)
+    optimizer = Muon([weight], lr=0.05, weight_decay=0.0, precision=precision)
     losses = []
     for _ in range(150):
         x = torch.randn(64, 8)

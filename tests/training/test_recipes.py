@@ -67,6 +67,8 @@ def test_every_head_takes_a_step(parts, answered, recipe):
     depth = parts.model.config.text_config.num_hidden_layers
     rows = teacher_forced(parts, answered, reads_of(recipe, depth))
     head = build_head(recipe, parts, answered)
-    before = _copy(head)
+    before, made = _copy(head), []
+    head.fc.register_forward_hook(lambda *io: made.append(io[-1].dtype))
     loss, _ = HeadTrainer(recipe, head, loss_of(recipe, head, ends_of(parts)), rows).step(rows)
     assert math.isfinite(loss) and _moved(before, head)
+    assert {*made} == {torch.bfloat16 if recipe.bfloat16 else torch.float32}

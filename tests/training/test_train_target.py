@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -50,6 +51,19 @@ def test_a_cut_run_ends_like_an_uncut_one(tokenizer, tmp_path):
         second.step()
     for name, weight in whole.model.state_dict().items():
         assert torch.allclose(weight, second.model.state_dict()[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
+def test_products_are_as_wide_as_the_recipe_says_and_weights_float32(tokenizer, narrow):
+    trainer = TargetTrainer(dataclasses.replace(RECIPE, bfloat16=narrow), tokenizer)
+    trainer.schedule.progress.stage = 1
+    made = []
+    trainer.model.model.language_model.layers[0].mlp.gate_proj.register_forward_hook(lambda *io: made.append(io[-1]))
+    result, _ = trainer.step()
+    assert math.isfinite(result.loss)
+    wanted = torch.bfloat16 if narrow else torch.float32
+    assert {t.dtype for t in made} == {wanted} and trainer.optimizers[0].precision == wanted
+    assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
 
 
 def test_a_folder_goes_on_with_its_own_run_only(tokenizer, monkeypatch, tmp_path):

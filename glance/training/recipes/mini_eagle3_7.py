@@ -1,0 +1,7 @@
+"""The seventh EAGLE-3 head of glance-mini, from the same answers as the seventh block head; it begins with the sixth."""
+
+from dataclasses import replace
+
+from glance.training.recipes.mini_eagle3_6 import RECIPE as SIXTH
+
+RECIPE = replace(SIXTH, name="mini-eagle3-7", seed=4, samples=8448, bfloat16=True)
