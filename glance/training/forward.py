@@ -22,8 +22,8 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
 def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
     """softmax(q kᵀ / √width) v for q [B, H, T, width], and k, v alike or with fewer heads that queries share.
 
-    Fused, but for training on a CPU, where the fused kernel's backward pass makes a whole step a fifth longer than plain
-    products do. Those hold all scores at once, which only rows as short as the embedded target's allow.
+    Fused, but for training on a CPU, where the fused kernel's backward pass makes a whole step a fifth longer than
+    plain products do. Those hold all scores at once, which only rows as short as the embedded target's allow.
     """
     if q.is_cuda or not q.requires_grad:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])

@@ -1,4 +1,4 @@
-"""The seventh EAGLE-3 head of glance-mini, from the same answers as the seventh block head; it begins with the sixth."""
+"""The seventh EAGLE-3 head of glance-mini, from the seventh block head's answers; it begins with the sixth."""
 
 from dataclasses import replace
 
