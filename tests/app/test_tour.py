@@ -102,3 +102,19 @@ def test_the_page_fetches_the_tour_when_it_is_opened(stub_server, visit):
     assert run["x"] + run["width"] < card["x"], "the card lies over what its step speaks of"
     page.keyboard.press("Escape")
     assert page.locator(".gl-tour").count() == 0
+
+
+@pytest.mark.browser
+def test_on_a_phone_the_last_step_leaves_run_in_sight(stub_server, visit):
+    page = visit(stub_server, width=390, height=844)
+    page.click("[data-action=tour]")
+    for step in range(1, 8):
+        page.wait_for_selector(f".gl-tour[data-step='{step}']")
+        page.click(".gl-tour-foot button:has-text('Next')")
+    page.wait_for_selector(".gl-tour[data-step='8'] .gl-tour-text :text('press Run')")
+    page.wait_for_function(
+        """() => {
+            const run = document.querySelector("#go").getBoundingClientRect()
+            return run.top >= 0 && run.bottom <= document.querySelector(".gl-tour").getBoundingClientRect().top
+        }"""
+    )
