@@ -81,14 +81,14 @@ def _first(name: str) -> str:
 def test_the_card_compares_heads_by_their_first_token():
     two, four, six = (_first(f"glance-depth-{layers}") for layers in (2, 4, 6))
     assert f"{two} with two, {four} with four, {six} with six" in CARD
-    assert f"the first offset from {_first('glance-5')} to {_first('glance-6')}" in CARD
-    assert f"EAGLE-3's first pass went from {_first('eagle3-5')} to {_first('eagle3-6')}" in CARD
-    five, six = (f"{_held_out(f'glance-{n}')['held_out']['chain_accepted']:.2f}" for n in (5, 6))
-    assert f"greedy chain from {five} to {six} tokens" in CARD
+    assert f"the first offset from {_first('glance-6')} to {_first('glance-7')}" in CARD
+    assert f"EAGLE-3's first pass went from {_first('eagle3-6')} to {_first('eagle3-7')}" in CARD
+    sixth, seventh = (f"{_held_out(f'glance-{n}')['held_out']['chain_accepted']:.2f}" for n in (6, 7))
+    assert f"greedy chain from {sixth} to {seventh} tokens" in CARD
 
 
 def test_the_card_shows_the_end_of_each_stage_of_the_target():
-    for run in ("target", "target-2", "target-3"):
+    for run in ("target", "target-2", "target-3", "target-4"):
         with (ASSETS / f"mini/curves/{run}.csv").open() as file:
             last = {row["stage"]: row for row in csv.DictReader(file)}
         for stage, row in last.items():
@@ -100,7 +100,7 @@ def test_the_card_shows_the_end_of_each_stage_of_the_target():
 
 def test_the_card_shows_top1_on_held_out_answers():
     for head, name in (("glance", "block head, by offset"), ("eagle3", "EAGLE-3, by pass")):
-        kept = _held_out(f"{head}-6")
+        kept = _held_out(f"{head}-7")
         pairs = zip(kept["held_out"]["top1"][:7], kept["train"]["top1"][:7], strict=True)
         assert f"| {name} | {' | '.join(f'{held:.2f} ({seen:.2f})' for held, seen in pairs)} |" in CARD
         if head == "glance":
@@ -120,7 +120,7 @@ def test_the_card_shows_the_sweeps():
 
 
 def test_the_card_shows_the_primary_head_beside_its_control():
-    for name in ("primary", "control"):
+    for name in ("primary", "control", "primary-2"):
         figures = _kept(f"acceptance-{name}")["figures"]
         taus = (f"{figures[kind + '_glance_tau']:.2f}" for kind in FAMILIES)
         assert f"| {name} | {' | '.join(taus)} |" in CARD

@@ -4,4 +4,4 @@ from dataclasses import replace
 
 from glance.training.recipes.mini_glance_6 import RECIPE as SIXTH
 
-RECIPE = replace(SIXTH, name="mini-glance-7", seed=4, samples=8448, bfloat16=True)
+RECIPE = replace(SIXTH, name="mini-glance-7", seed=4, samples=7680, bfloat16=True)
