@@ -32,7 +32,7 @@ CHOSEN = (
     ("scenes", 42),
     ("charts", 185),
     ("infographics", 128),
-    ("documents", 586),
+    ("documents", 510),
 )
 
 

@@ -73,7 +73,7 @@ PRESETS = {
         dtype="float32",
         memory=2.2,
         licence="Apache-2.0",
-        ties={("cpu", "bfloat16", "none"): 0.15625},  # assets/bench/ties-bf16.json
+        ties={("cpu", "bfloat16", "none"): 0.1875},  # assets/bench/ties-bf16.json
         reach=0.71,  # assets/bench/reach.json
     ),
     "qwen3-vl-2b": Preset(
