@@ -233,6 +233,18 @@ def test_a_saved_target_loads_as_its_own_family(family, tmp_path, quantize):
     assert target.lm_head.weight.dtype == dtype
 
 
+def test_a_cpu_holds_in_4_bits_what_it_can_read_back(family, tmp_path):
+    """bitsandbytes reads other shapes wrongly with AVX-512, and fails on them with bfloat16 instructions."""
+    for part in (family.parts.model, family.parts.tokenizer, family.parts.image_processor):
+        part.save_pretrained(tmp_path)
+    model = load_target(tmp_path, torch.bfloat16, quantize="4bit").model
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear) and name != "lm_head":
+            fits = layer.in_features % 64 == 0 and layer.out_features % 32 == 0
+            assert hasattr(layer, "quant_state") == fits, name
+            assert fits or torch.equal(layer.weight, family.parts.model.get_submodule(name).weight.bfloat16()), name
+
+
 def test_an_unknown_quantization_is_refused(tmp_path):
     with pytest.raises(BadCheckpoint, match="'2bit'; choose among none, 8bit, 4bit"):
         load_target(tmp_path, quantize="2bit")

@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 from safetensors import SafetensorError
+from torch import nn
 from transformers import (
+    AutoConfig,
     AutoModelForImageTextToText,
     AutoTokenizer,
     BaseImageProcessor,
@@ -92,7 +94,7 @@ def load_target(
     try:
         family = adapter(PreTrainedConfig.get_config_dict(path)[0]["model_type"])
         spread = device if device == "auto" else {"": device}
-        how = {} if quantize == "none" else {"quantization_config": _bits(quantize, dtype)}
+        how = {} if quantize == "none" else {"quantization_config": _bits(quantize, dtype, _odd(path, device))}
         how |= {"device_map": spread} if how or device == "auto" else {}
         model, report = AutoModelForImageTextToText.from_pretrained(
             path, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **how
@@ -112,8 +114,22 @@ def load_target(
     return TargetParts(model.eval(), tokenizer, image_processor)
 
 
-def _bits(quantize: str, dtype: torch.dtype) -> BitsAndBytesConfig:
-    """How bitsandbytes stores the linear layers; the output head stays as it is.
+def _odd(path: Path, device: str) -> list[str]:
+    """The linear layers that bitsandbytes 0.50 cannot hold in 4 bits on a CPU: none on a GPU.
+
+    With AVX-512 it reads blocks of 64 values wrongly where they run on from row to row (Qwen3-VL's vision MLP has such
+    rows), and with bfloat16 instructions it fails on those, and on a number of rows that 32 does not divide.
+    """
+    if device != "cpu":
+        return []
+    with torch.device("meta"):
+        model = AutoModelForImageTextToText.from_config(AutoConfig.from_pretrained(path))
+    linear = ((name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear))
+    return [name for name, m in linear if m.in_features % 64 or m.out_features % 32]
+
+
+def _bits(quantize: str, dtype: torch.dtype, odd: Sequence[str]) -> BitsAndBytesConfig:
+    """How bitsandbytes stores the linear layers; the output head stays as it is, and in 4 bits the `odd` ones.
 
     So does Llama's projector: its input has five axes, and the 8-bit product takes three.
     """
@@ -121,5 +137,9 @@ def _bits(quantize: str, dtype: torch.dtype) -> BitsAndBytesConfig:
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)  # else a line for each product
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=["lm_head", "multi_modal_projector"])
     return BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+        llm_int8_skip_modules=["lm_head", *odd],
     )

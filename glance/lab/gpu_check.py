@@ -64,7 +64,7 @@ class Shape:
 SMALL_EYE = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "deepstack_visual_indexes": [0]}
 SHAPES = {
     "qwen3-vl-8b": Shape(4096, 12288, 36, 32, 8, 128, 151936, (24, 20, 20), {}, 5, 32000, 1024, (16, 32, 64, 128), 20),
-    "tiny": Shape(32, 48, 6, 4, 2, 16, 300, (4, 2, 2), SMALL_EYE, 2, 100, 24, (16, 32), 2),
+    "tiny": Shape(64, 128, 6, 4, 2, 16, 300, (4, 2, 2), SMALL_EYE, 2, 100, 24, (16, 32), 2),
 }
 
 
