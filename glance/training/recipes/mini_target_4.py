@@ -5,9 +5,9 @@ Its products are in bfloat16, so it wants a CPU with instructions for that: ther
 
 from dataclasses import replace
 
-from glance.training.recipe import Stage
 from glance.training.recipes.mini_target_3 import RECIPE as THIRD
 
+DENSE, JOINT = THIRD.stages
 RECIPE = replace(
     THIRD,
     name="mini-target-4",
@@ -21,17 +21,5 @@ RECIPE = replace(
         "charts": 0.15,
         "plots": 0.07,
     },
-    stages=(
-        # the throw-away layers begin afresh: they learn before they teach
-        Stage("dense", steps=60, vision=False, text=False, dense_weight=1.0),
-        Stage(
-            "joint",
-            steps=1500,
-            vision=True,
-            text=True,
-            dense_weight=0.3,
-            guide_weight=(0.3, 0.1),
-            rate=(0.7, 0.01),
-        ),
-    ),
+    stages=(DENSE, replace(JOINT, steps=1500, guide_weight=(0.3, 0.1))),
 )

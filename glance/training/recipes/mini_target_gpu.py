@@ -1,7 +1,7 @@
-"""`mini-target-2` for a GPU and many cores: batches four times as large, so that steps are worth their overhead."""
+"""`mini-target-4` for a GPU and many cores: batches four times as large, so that steps are worth their overhead."""
 
 from dataclasses import replace
 
-from glance.training.recipes.mini_target_2 import RECIPE as SECOND
+from glance.training.recipes.mini_target_4 import RECIPE as FOURTH
 
-RECIPE = replace(SECOND, name="mini-target-gpu", batch=128)
+RECIPE = replace(FOURTH, name="mini-target-gpu", batch=128)
