@@ -23,6 +23,13 @@ def status(page) -> str:
     return page.inner_text("#status .gl-status")
 
 
+def open_settings(page) -> None:
+    """Open them and let them come to rest: they are made when they open, and take their values a frame later."""
+    page.click("#ask button:has-text('Settings')")
+    page.wait_for_selector("#seed input")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def ask(page, question: str) -> None:
     page.fill("#question textarea", question)
     page.click("#go")

@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.app.steps import ROOT, ask, player, wait_done
+from tests.app.steps import ROOT, ask, open_settings, player, wait_done
 
 pytestmark = pytest.mark.browser
 
@@ -59,7 +59,7 @@ def test_figures_on_bars_can_be_read(stub_server, visit, theme):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_the_page(stub_server, visit, theme):
     page = visit(stub_server, theme=theme)
-    page.click("#ask button:has-text('Settings')")
+    open_settings(page)
     page.wait_for_selector("#seen button[aria-label='The picture that the model sees']")
     found = Axe().run(page).response["violations"]
     assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")] == []
@@ -95,7 +95,7 @@ def test_phone(stub_server, visit):
 
 def test_two_lanes_chosen_on_a_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
-    page.click("#ask button:has-text('Settings')")
+    open_settings(page)
     page.wait_for_selector("#lanes input")
     page.click("#lanes label:has-text('Autoregressive')")
     page.locator("#go").scroll_into_view_if_needed()

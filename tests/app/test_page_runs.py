@@ -5,7 +5,20 @@ import re
 import pytest
 from PIL import Image
 
-from tests.app.steps import ROOT, ask, data, hold, player, put, put_picture, stat, status, wait_done, wait_status
+from tests.app.steps import (
+    ROOT,
+    ask,
+    data,
+    hold,
+    open_settings,
+    player,
+    put,
+    put_picture,
+    stat,
+    status,
+    wait_done,
+    wait_status,
+)
 from tests.test_images import bomb, locked_pdf
 
 pytestmark = pytest.mark.browser
@@ -78,7 +91,7 @@ def test_a_run_that_finds_no_place_says_so(stub_server, visit):
 
 def test_settings_out_of_range_get_a_sentence(stub_server, visit):
     page = visit(stub_server)
-    page.click("#ask button:has-text('Settings')")
+    open_settings(page)
     page.fill("#seed input", "-1")
     ask(page, "Which seed?")
     wait_status(page, "Seed must be a whole number from 0")
@@ -197,7 +210,7 @@ def test_a_page_number_of_two_digits(page, tmp_path):
 
 def test_one_lane_is_no_race(stub_server, visit):
     page = visit(stub_server)
-    page.click("#ask button:has-text('Settings')")
+    open_settings(page)
     page.wait_for_selector("#lanes input")
     for name in ("EAGLE-3", "GLANCE"):
         page.click(f"#lanes label:has-text('{name}')")
