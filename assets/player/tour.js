@@ -209,7 +209,6 @@
       const wide = window.innerWidth > 768; // on a phone the card covers what lies below
       this.card.classList.toggle("gl-tour-right", name === "ask"); // what it points to lies on the left
       const run = !wide && name === "ask" && document.querySelector("#go"); // what is to be pressed stands right above it
-      if (run) run.style.scrollMarginBottom = `${this.card.offsetHeight + 8}px`;
       const whole = run || wide && element.closest(".gl-microscope") || element;
       const to = { block: run ? "end" : "start", behavior: calm.matches ? "auto" : "smooth" };
       this.scrolling = setTimeout(() => whole.scrollIntoView(to), place ? OPENED_MS : 0);

@@ -94,7 +94,7 @@ def load_target(
     try:
         family = adapter(PreTrainedConfig.get_config_dict(path)[0]["model_type"])
         spread = device if device == "auto" else {"": device}
-        how = {} if quantize == "none" else {"quantization_config": _bits(quantize, dtype, _odd(path, device))}
+        how = {} if quantize == "none" else {"quantization_config": _bits(quantize, dtype, path, device)}
         how |= {"device_map": spread} if how or device == "auto" else {}
         model, report = AutoModelForImageTextToText.from_pretrained(
             path, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **how
@@ -128,8 +128,8 @@ def _odd(path: Path, device: str) -> list[str]:
     return [name for name, m in linear if m.in_features % 64 or m.out_features % 32]
 
 
-def _bits(quantize: str, dtype: torch.dtype, odd: Sequence[str]) -> BitsAndBytesConfig:
-    """How bitsandbytes stores the linear layers; the output head stays as it is, and in 4 bits the `odd` ones.
+def _bits(quantize: str, dtype: torch.dtype, path: Path, device: str) -> BitsAndBytesConfig:
+    """How bitsandbytes stores the linear layers; the output head stays as it is, and in 4 bits the odd ones.
 
     So does Llama's projector: its input has five axes, and the 8-bit product takes three.
     """
@@ -141,5 +141,5 @@ def _bits(quantize: str, dtype: torch.dtype, odd: Sequence[str]) -> BitsAndBytes
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=dtype,
-        llm_int8_skip_modules=["lm_head", *odd],
+        llm_int8_skip_modules=["lm_head", *_odd(path, device)],
     )

@@ -2,7 +2,7 @@
 
 All images of a batch have one size, so vision attention is one batched product instead of a loop over images; the
 patch embedding is a linear layer instead of a 3-D convolution; padding stands last, so causal attention needs no
-mask of the rows.
+mask for it.
 """
 
 from functools import lru_cache

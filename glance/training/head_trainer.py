@@ -46,7 +46,13 @@ class HeadTrainer:
         others = [p for name, p in learnt if p.ndim != 2 or "lm_head" in name]
         precision = torch.bfloat16 if recipe.bfloat16 else torch.float32
         self.optimizers = (
-            Muon(matrices, recipe.muon_rate, 0.95, recipe.weight_decay, self.threads, precision),
+            Muon(
+                matrices,
+                lr=recipe.muon_rate,
+                weight_decay=recipe.weight_decay,
+                threads=self.threads,
+                precision=precision,
+            ),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay),
         )
 

@@ -98,7 +98,13 @@ class TargetTrainer:
             (matrices if is_matrix else others).append(p)
         recipe, precision = self.recipe, torch.bfloat16 if self.bfloat16 else torch.float32
         self.optimizers = (
-            Muon(matrices, recipe.muon_rate, 0.95, recipe.weight_decay, self.threads, precision),
+            Muon(
+                matrices,
+                lr=recipe.muon_rate,
+                weight_decay=recipe.weight_decay,
+                threads=self.threads,
+                precision=precision,
+            ),
             torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=0.0),
         )
 

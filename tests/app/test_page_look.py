@@ -96,7 +96,6 @@ def test_phone(stub_server, visit):
 def test_two_lanes_chosen_on_a_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
     open_settings(page)
-    page.wait_for_selector("#lanes input")
     page.click("#lanes label:has-text('Autoregressive')")
     page.locator("#go").scroll_into_view_if_needed()
     assert page.evaluate("document.querySelector('#view').getBoundingClientRect().top") < 0

@@ -211,7 +211,6 @@ def test_a_page_number_of_two_digits(page, tmp_path):
 def test_one_lane_is_no_race(stub_server, visit):
     page = visit(stub_server)
     open_settings(page)
-    page.wait_for_selector("#lanes input")
     for name in ("EAGLE-3", "GLANCE"):
         page.click(f"#lanes label:has-text('{name}')")
     ask(page, "Alone?")
