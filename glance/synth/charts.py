@@ -35,7 +35,9 @@ def _categories(rng: random.Random, split: Split, count: int) -> list[str]:
         return rng.sample([name for name in words.COUNTRIES if len(name) <= 6], count)
     names: set[str] = set()
     while len(names) < count:
-        names.add(words.first_name(rng, split)[:6])
+        name = words.first_name(rng, split)
+        if len(name) <= 5:  # short by itself: a part of a name can be one of another split
+            names.add(name)
     return sorted(names)
 
 

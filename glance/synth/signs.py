@@ -47,9 +47,11 @@ def sign(rng: random.Random, split: Split, level: float, size: tuple[int, int]) 
         )
     face = body_font(rng, 19, 26)
     board_width = rng.randint(int(width * 0.65), width - 12)
-    texts = []
-    for _ in range(rng.randint(1, 1 + round(3 * level))):
-        texts.append(fit(_line(rng, split), face, board_width - 18))
+    count, texts = rng.randint(1, 1 + round(3 * level)), []
+    while len(texts) < count:
+        text, room = _line(rng, split), board_width - 18
+        if text_width(face, text.split()[0]) <= room:  # a part of a name can be one of another split
+            texts.append(fit(text, face, room))
     pitch = face.size + 10
     board_height = pitch * len(texts) + 14
     x, y = rng.randint(4, width - board_width - 4), rng.randint(4, max(4, height - board_height - 4))

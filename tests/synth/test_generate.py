@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from glance.synth import SIZES, sample
+from glance.synth import FAMILIES, SIZES, sample, vocabulary
 from glance.synth.generate import MAKERS
 from glance.synth.vocabulary import SPLITS, company, first_name, person, place, split_of, street
 from glance.training.align import copied_from
@@ -48,6 +48,18 @@ def test_names_of_two_splits_share_no_invented_word(make):
         for _ in range(200):
             invented = re.findall(r"[A-Z][a-z]{2,}", make(rng, split))
             assert any(split_of(word) == split for word in invented)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "plots"])
+def test_no_name_is_cut(family, monkeypatch):
+    """What is left of one can be a name of another split."""
+    drawn, invent = set(), vocabulary._invent
+    monkeypatch.setattr(vocabulary, "_invent", lambda *args: (name := invent(*args), drawn.add(name))[0])
+    for seed in range(200):
+        drawn.clear()
+        printed = " ".join(glyphs.text for glyphs in sample(family, seed, "test", size=SIZES[seed % 3]).glyphs)
+        for word in re.findall(r"[A-Z][a-z]{3,}", printed):
+            assert word in drawn or not any(name.startswith(word) for name in drawn)
 
 
 @pytest.mark.parametrize("family", MAKERS)
