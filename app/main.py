@@ -66,6 +66,12 @@ WAIT = "Waiting for a turn…"
 # A run that was refused a place says nothing itself.
 NOT_BEGUN = f"""(said) => said === {WAIT!r} ? 'The run did not begin; press Run to try again.' : said"""
 
+# What is still on its way from a run that was asked to end would come back over the saved one.
+AFTER_RUN = """async (file) => {
+  while (document.querySelector('#go:disabled')) await new Promise((done) => setTimeout(done, 30));
+  return file;
+}"""
+
 # The server refused to look.
 UNANSWERED = "() => { document.querySelector('#view .gl-root').player.options.unanswered(); return []; }"
 
@@ -332,8 +338,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         demo.load(None, None, None, js=KEEP_FOCUS)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
-        saved.upload(None, cancels=[ran])  # asked for first: Gradio waits for neither
-        saved.upload(open_saved, saved, shown, **private)
+        saved.upload(leave, queue=False, **private).then(open_saved, saved, shown, js=AFTER_RUN, **private)
         looked = view.look(
             look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
             trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back

@@ -52,6 +52,13 @@ def put_picture(page, folder, colour: str) -> None:
     put(page, path)
 
 
+def open_file(page, path) -> None:
+    """Open a saved run."""
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(path)
+
+
 def wait_done(page, run: str) -> None:
     """Wait until another run than the given one is over and Run can be pressed again."""
     page.wait_for_function(

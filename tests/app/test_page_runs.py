@@ -5,11 +5,13 @@ import re
 import pytest
 from PIL import Image
 
+from tests.app import fake
 from tests.app.steps import (
     ROOT,
     ask,
     data,
     hold,
+    open_file,
     open_settings,
     player,
     put,
@@ -77,6 +79,21 @@ def test_a_recorded_run_replaces_one_that_is_under_way(page):
     page.wait_for_selector(f"{ROOT}[data-run=differs]")
     page.wait_for_selector("#go:not([disabled])")
     assert status(page) == "A recorded run." and data(page, "run") == "differs"
+
+
+def test_a_saved_run_replaces_one_that_is_under_way(page, tmp_path):
+    """Lines that were still on their way do not come back over it."""
+    (tmp_path / "run.ndjson").write_text("".join(fake.lines(run="elsewhere")), encoding="utf-8")
+    ask(page, "slow")
+    wait_status(page, "Decoding")
+    leave = hold(page, re.compile("run/predict|/cancel"))
+    open_file(page, tmp_path / "run.ndjson")
+    route, lines = leave(), int(data(page, "lines"))
+    page.wait_for_function("n => +document.querySelector('#view .gl-root').dataset.lines > n", arg=lines)
+    route.continue_()
+    wait_status(page, "A saved run")
+    page.wait_for_selector("#go:not([disabled])")
+    assert data(page, "run") == "elsewhere"
 
 
 def test_a_run_that_finds_no_place_says_so(stub_server, visit):

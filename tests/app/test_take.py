@@ -9,7 +9,7 @@ from PIL import Image
 
 from glance import export, trace
 from tests.app import fake
-from tests.app.steps import ROOT, data, player, status, wait_status
+from tests.app.steps import ROOT, data, open_file, player, status, wait_status
 
 pytestmark = pytest.mark.browser
 
@@ -128,12 +128,6 @@ def test_a_link_brings_back_lane_round_and_time(stub_server, visit):
     there.wait_for_function(
         "() => document.querySelector('.gl-take ~ .gl-said').textContent.includes('recorded runs only')"
     )
-
-
-def open_file(page, path: Path) -> None:
-    with page.expect_file_chooser() as chooser:
-        page.click("#open")
-    chooser.value.set_files(path)
 
 
 def test_a_saved_run_plays_again(page, tmp_path):
