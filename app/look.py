@@ -55,8 +55,6 @@ def _where(models: Models, text: str, lane: Any, index: Any, path: str | None, p
         while ticket.ahead:
             ticket.wait(1.0)
         engine = models.get()
-        if not hasattr(engine, "look"):
-            raise BadInput("This server cannot look into its model.")
         prompt = engine.prompt(image, run.header.question)
         if prompt.ids_sha256 != run.header.prompt.get("ids_sha256"):
             raise BadInput("The model that is loaded reads this prompt in another way; the run was made with another.")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from PIL import Image
 
 from app import zero
 from app.turns import Turns
+
+if TYPE_CHECKING:
+    from glance.attention import Attention
 
 
 class Engine(Protocol):
@@ -24,6 +27,9 @@ class Engine(Protocol):
 
     def race(self, prompt: Any, settings: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
         """The answers of `settings["lanes"]`, or of all lanes where that is empty, as the lines of a trace."""
+
+    def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Attention:
+        """Where the target looked while it wrote the last tokens of an answer; raises `BadInput`."""
 
 
 class FamilyEngine:
@@ -43,7 +49,7 @@ class FamilyEngine:
         lanes = options.pop("lanes") or self._family.lanes
         return race(self._family, prompt, Settings(**options), lanes, stopped)
 
-    def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Any:
+    def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Attention:
         """Where the target looked while it wrote the last tokens of an answer; raises `BadInput`."""
         from glance.attention import attend
 

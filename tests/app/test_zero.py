@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import gradio as gr
 import pytest
@@ -15,6 +16,7 @@ from PIL import Image
 
 from app import zero
 from app.models import Models
+from glance.attention import Attention
 from glance.errors import BadInput
 
 SETTINGS = {"max_new_tokens": 16, "budget": 31, "temperature": 0.0, "seed": 0, "lanes": ()}
@@ -30,7 +32,7 @@ class Fake:
         def decorate(task):
             def call(request: str) -> Iterator[str]:
                 assert type(request) is str
-                self.asked.append(duration(request))
+                self.asked.append(duration(request) if callable(duration) else duration)
                 context = multiprocessing.get_context("fork")
                 mine, theirs = context.Pipe(duplex=False)
                 worker = context.Process(target=_work, args=(task, request, theirs), daemon=True)
@@ -59,6 +61,13 @@ def _work(task, request, out) -> None:
     out.close()
 
 
+@dataclass(frozen=True)
+class Prompt:
+    size: tuple[int, int]
+    question: str
+    ids_sha256: str = "5" * 64
+
+
 class Inner:
     """An engine that tells where it ran, until it is stopped."""
 
@@ -68,21 +77,27 @@ class Inner:
     def prompt(self, image, question):
         if not question:
             raise BadInput("Type a question.")
-        return {"size": image.size, "question": question}
+        return Prompt(image.size, question)
 
     def seen(self, image):
         return image
 
     def race(self, prompt, settings, stopped):
         self.raced = True
-        if prompt["question"] == "too long":
+        if prompt.question == "too long":
             raise BadInput("This prompt is too long.")
         done = 0
         while done < self.rounds and not stopped():
-            yield json.dumps({"round": done, "pid": os.getpid(), "size": prompt["size"], "settings": settings})
+            yield json.dumps({"round": done, "pid": os.getpid(), "size": prompt.size, "settings": settings})
             done += 1
             time.sleep(0.01)
         yield json.dumps({"end": "stopped" if done < self.rounds else "whole"})
+
+    def look(self, prompt, answer, emitted):
+        if emitted >= len(answer):
+            raise BadInput("This answer does not fit.")
+        values = (0.25, os.getpid(), *prompt.size, *answer)
+        return Attention(1, len(values), values, 0.5, (1, 5), emitted, emitted)
 
 
 def run(made, question="What?", stopped=lambda: False):
@@ -119,6 +134,19 @@ def test_refusals_come_back_as_they_are():
         list(run(made, "too long"))
 
 
+def test_a_look_is_in_the_worker_too():
+    fake = Fake()
+    made = zero.ZeroEngine(Inner(), fake.GPU)
+    prompt = made.prompt(Image.new("RGB", (5, 4)), "What?")
+    assert prompt.ids_sha256 == Inner().prompt(Image.new("RGB", (5, 4)), "What?").ids_sha256
+    found = made.look(prompt, (7, 8, 9), 2)
+    assert found.values[1] != os.getpid() and found.values[2:] == (5, 4, 7, 8, 9)
+    assert isinstance(found, Attention) and found.layers == (1, 5) and found.tokens == 2
+    assert fake.asked == [zero.START]
+    with pytest.raises(BadInput, match="does not fit"):
+        made.look(prompt, (7, 8, 9), 3)
+
+
 def test_the_hosts_words_are_passed_on_without_markup():
     def no_gpu(duration):
         def call(request):
@@ -129,6 +157,9 @@ def test_the_hosts_words_are_passed_on_without_markup():
 
     with pytest.raises(BadInput, match=r"not to be had: You have exceeded your quota. Log in for more\."):
         list(run(zero.ZeroEngine(Inner(), no_gpu)))
+    made = zero.ZeroEngine(Inner(), no_gpu)
+    with pytest.raises(BadInput, match="quota"):
+        made.look(made.prompt(Image.new("RGB", (5, 4)), "What?"), (7, 8, 9), 2)
 
 
 @pytest.mark.parametrize(("tokens", "lanes"), [(16, 3), (128, 3), (512, 3), (512, 2)])
