@@ -20,6 +20,8 @@ from .stop import StopRules
 from .target import EMBEDDINGS, Target
 from .text import Vocabulary
 
+FP32_ROUNDING = 1e-3  # logits; passes of other shapes moved float32 logits by 3e-7 in tests, and a large model by more
+
 
 class Family:
     """A target with its heads, shared by all requests.
@@ -63,6 +65,11 @@ class Family:
     def target_name(self) -> str:
         """The target's folder name or hub id."""
         return Path(self.parts.model.name_or_path).name or type(self.parts.model).__name__
+
+    @property
+    def rounding(self) -> float:
+        """Logits no further apart than this can change places where passes of other shapes round differently."""
+        return max(self.tie_threshold, FP32_ROUNDING)
 
     @property
     def eos_ids(self) -> frozenset[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .trace import Identity, Round
 
-NEAR_TIE = 0.05  # logits closer than this can change places in bf16, whose steps at 8 are 0.0625
+TOO_FAR = "further than rounding was seen to move them: probably a bug"
 
 
 def margin_at(rounds: Sequence[Round], index: int) -> float | None:
@@ -30,6 +30,7 @@ def compare(
     reference_rounds: Sequence[Round],
     finished: bool,
     show: Callable[[int], str],
+    rounding: float | None,
 ) -> Identity:
     """The verdict on one lane.
 
@@ -39,20 +40,23 @@ def compare(
         reference_rounds: the reference's rounds, for the margin at the first difference.
         finished: False where either lane was stopped early; then only the common prefix is compared.
         show: token id -> text for the sentence.
+        rounding: logits no further apart than this can change places by rounding; None where the tokens were drawn,
+            so that the two best logits decide nothing.
     """
     shared = min(len(expected), len(got))
     index = next((i for i in range(shared) if expected[i] != got[i]), None)
     if index is None and finished and len(expected) != len(got):
         index = shared
     if index is not None:
-        margin = margin_at(reference_rounds, index)
+        margin = None if rounding is None else margin_at(reference_rounds, index)
+        tie = None if margin is None else margin <= rounding
         left = expected[index] if index < len(expected) else None
         right = got[index] if index < len(got) else None
         gap = "" if margin is None else f"; the target's two best logits were {margin:.3g} apart there"
-        gap += ", which rounding can turn around" if margin is not None and margin < NEAR_TIE else ""
+        gap += {None: "", True: ", which rounding can turn around", False: f", {TOO_FAR}"}[tie]
         name = ["the end" if t is None else f"“{show(t)}”" for t in (left, right)]
         sentence = f"Differs from {reference} at token {index}: {name[1]} instead of {name[0]}{gap}."
-        return Identity("differs", reference, shared, index, left, right, margin, sentence)
+        return Identity("differs", reference, shared, index, left, right, margin, sentence, tie)
     if finished:
         return Identity(
             "identical", reference, shared, sentence=f"Byte-identical to {reference}, {shared} tokens long."

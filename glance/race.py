@@ -121,6 +121,7 @@ def race(
                 rounds[lanes[0]],
                 bool(reference.reason and run.reason and lane not in failed),
                 lambda i: vocabulary.piece(i).decode("utf-8", errors="replace"),
+                None if settings.temperature > 0 else family.rounding,
             )
         yield emit(
             LaneEnd(

@@ -105,7 +105,8 @@ class Identity:
 
     `verdict` is "reference", "identical", "differs", or "so far" (stopped early: equal as far as both got).
     On a difference: `index` in the answer, the token id on each side, and the top-1 minus top-2 logit of the
-    reference there (None where the reference had no row to compare).
+    reference there (None where the reference had no row to compare, or the token was drawn); `tie` says whether
+    rounding can turn that margin around.
     """
 
     verdict: str
@@ -116,6 +117,7 @@ class Identity:
     got: int | None = None
     margin: float | None = None
     sentence: str = ""
+    tie: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -113,9 +113,9 @@ def test_settings_out_of_range_are_refused_in_one_sentence(family, prompt, setti
         next(race(family, prompt, Settings(**settings), lanes))
 
 
-def verdict(expected, got, finished=True, rounds=()):
+def verdict(expected, got, finished=True, rounds=(), rounding=1e-3):
     """`compare` with readable tokens."""
-    return compare("Autoregressive", expected, got, rounds, finished, lambda i: f"t{i}")
+    return compare("Autoregressive", expected, got, rounds, finished, lambda i: f"t{i}", rounding)
 
 
 def test_a_difference_names_the_place_both_tokens_and_the_margin(family, prompt):
@@ -126,6 +126,30 @@ def test_a_difference_names_the_place_both_tokens_and_the_margin(family, prompt)
     assert (made.verdict, made.index, made.expected, made.got) == ("differs", 3, expected[3], -1)
     assert made.margin == rounds[2].margin
     assert f"t{expected[3]}" in made.sentence and "t-1" in made.sentence
+
+
+@pytest.mark.parametrize(
+    ("margin", "rounding", "tie"),
+    [(0.0, 1e-3, True), (0.03, 1e-3, False), (0.125, 0.1875, True), (2.0, 0.1875, False), (0.0, None, None)],
+)
+def test_a_difference_is_a_tie_where_rounding_can_make_it_and_else_a_bug(family, prompt, margin, rounding, tie):
+    """`rounding` is what the arithmetic of the run was measured to move; between draws margins decide nothing."""
+    rounds = [dataclasses.replace(r, margins=(margin,) * len(r.emitted)) for r in run(family, prompt).lanes[0].rounds]
+    expected = [5, *(r.bonus for r in rounds)]
+    made = verdict(expected, [*expected[:3], -1], rounds=rounds, rounding=rounding)
+    assert made.tie is tie and made.margin == (None if rounding is None else margin)
+    assert ("rounding can turn around" in made.sentence) == (tie is True)
+    assert ("probably a bug" in made.sentence) == (tie is False)
+
+
+def test_a_run_knows_what_its_arithmetic_moves(family, prompt, monkeypatch):
+    """The threshold that was measured for it, also where the gate is off; next to nothing in float32."""
+    told = []
+    monkeypatch.setattr("glance.race.compare", lambda *arguments: told.append(arguments[-1]) or verdict([1], [1]))
+    for threshold, settings in ((0.0, {}), (0.1875, {}), (0.1875, {"temperature": 1.0})):
+        monkeypatch.setattr(family, "tie_threshold", threshold)
+        run(family, prompt, Settings(max_new_tokens=4, **settings))
+    assert told[::2] == [1e-3, 0.1875, None]
 
 
 def test_an_answer_that_ends_early_differs_only_once_both_are_finished():

@@ -4,7 +4,6 @@
 
   const ROW = 28, VIEW = 10, SPARE = 6; // pixels of a row of ids, rows in sight, rows kept above and below
   const CUT = ["stopped", "failed"]; // reasons of a lane that did not come to its own end
-  const NEAR_TIE = 0.05; // as in glance/identity.py
   const MANY = ["No decoder", "The one decoder", "Both decoders", "All three decoders"];
 
   /** Ids of a lane as far as they have come. */
@@ -57,10 +56,10 @@
     const apart = others.map((lane) => [lane, G.difference(run, lane)]).filter(([, found]) => found);
     if (apart.length) {
       return apart.flatMap(([lane, { index, got, expected }]) => {
-        const { margin } = (lane.closing && lane.closing.identity) || {};
+        const { margin, tie } = (lane.closing && lane.closing.identity) || {};
         return [lane.name + " differs from " + run.reference.name + " at token " + index + ": ", quote(run, got), " instead of ", quote(run, expected),
           margin == null || drawn(run) ? ". " : "; the target’s two best logits were " + margin.toPrecision(2) + " apart there"
-            + (margin < NEAR_TIE ? ", which rounding alone can turn around. " : ". ")];
+            + (tie == null ? ". " : tie ? ", which rounding alone can turn around. " : ", further than rounding was seen to move them: probably a bug. ")];
       });
     }
     if (!run.done) return ["Not finished: the first " + G.plural(shared, "token") + " of every decoder are the same so far."];

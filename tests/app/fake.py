@@ -171,7 +171,7 @@ def lines(
         if lane == running[0][0]:
             verdict = Identity("reference", name, len(answer))
         elif differs and lane == "eagle3":
-            verdict = Identity("differs", running[0][1], 9, 9, answer[9], other[0], 0.0021, "Differs at token 9.")
+            verdict = Identity("differs", running[0][1], 9, 9, answer[9], other[0], 0.0021, "Differs at token 9.", True)
         ids = (*answer[:9], other[0], *answer[10:]) if verdict.verdict == "differs" else tuple(answer)
         sha = hashlib.sha256(text if verdict.verdict != "differs" else text + b"!").hexdigest()
         fitted = law.of_rounds(rounds[lane], {"eagle3": 8}.get(lane, 15)) if full else None
