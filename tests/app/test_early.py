@@ -1,20 +1,25 @@
 """The player starts from the page's own HTML, before and without Gradio's scripts, and moves to its place later."""
 
+import re
+from collections.abc import Iterator
+
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from app.early import Early
-from tests.app.steps import ROOT, hold
+from tests.app.conftest import HERE, serve
+from tests.app.steps import ROOT, ask, data, hold, wait_done
 
 PAGE = b"<html><head><title>x</title></head><body><gradio-app></gradio-app></body></html>"
 
 
-def get(path: str, parts: list[bytes], accept: str = "identity"):
+def get(path: str, parts: list[bytes], accept: str = "identity", kind: bytes = b"text/html; charset=utf-8"):
     """The answer of an app that sends these parts, through the middleware."""
 
     async def app(scope, receive, send):
-        size = str(sum(map(len, parts))).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", size)]})
+        headers = [(b"content-length", str(sum(map(len, parts))).encode()), (b"content-type", kind)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         for i, part in enumerate(parts):
             await send({"type": "http.response.body", "body": part, "more_body": i + 1 < len(parts)})
 
@@ -30,7 +35,35 @@ def test_the_page_is_completed_however_it_comes_and_nothing_else_is():
     packed = get("/", [PAGE], "gzip, br")
     assert packed.headers["content-encoding"] == "gzip" and packed.text == text
     assert int(packed.headers["content-length"]) < 0.4 * len(text)
-    assert get("/gradio_api/stream", [PAGE, b"more"]).content == PAGE + b"more"
+    assert get("/demo/", [PAGE]).text == text, "a proxy may keep its prefix"
+    other = [PAGE.replace(b"gradio-app", b"div"), b"more"]
+    assert get("/", other).content == b"".join(other)
+    assert get("/gradio_api/stream", [PAGE, b"more"], kind=b"text/event-stream").content == PAGE + b"more"
+
+
+@pytest.fixture
+def sub_path() -> Iterator[str]:
+    yield from serve(HERE / "stub_server.py", {"GRADIO_ROOT_PATH": "/demo"})
+
+
+@pytest.mark.browser
+def test_it_works_behind_a_proxy_that_keeps_the_prefix(sub_path, visit):
+    page, lost = visit.blank(), []
+    page.on("response", lambda answer: lost.append(answer.url) if answer.status >= 400 else None)
+    page.goto(f"{sub_path}demo/", wait_until="commit")
+    page.wait_for_selector(f"#view {ROOT}[data-ready]")
+    page.wait_for_function("() => [...document.querySelectorAll('#examples img')].every((img) => img.naturalWidth)")
+    run = data(page, "run")
+    ask(page, "What does it say?")
+    wait_done(page, run)
+    assert lost == []
+
+
+def test_behind_a_proxy_nothing_is_asked_for_without_encryption(sub_path):
+    told = {"host": "school.example", "x-forwarded-proto": "https", "x-forwarded-host": "school.example"}
+    text = httpx.get(sub_path, headers=told).text
+    assert 'id="early"' in text and "https://school.example/demo" in text
+    assert set(re.findall(r"http://[\w.]+", text)) == {"http://www.w3.org"}, "a name, not an address"
 
 
 @pytest.mark.browser
