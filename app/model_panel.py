@@ -49,17 +49,18 @@ def change(models: Models, name: str, values: Sequence[str]) -> Iterator[str]:
                 yield "Waiting for the runs before yours…"
                 ticket.wait(0.5)
             models.change(partial(load, name, parts))
-            while not models.wait(0.5):
-                yield "Loading the model, for all visitors…"
-            models.get()
+            try:
+                while not models.wait(0.5):
+                    yield "Loading the model, for all visitors…"
+                models.get()
+            finally:
+                models.start()  # after a failure the earlier model, before the next run asks for one
         yield "Loaded. The next run asks it."
     except (BadInput, BadCheckpoint) as problem:
         yield f"{str(problem).replace(HERE, '')} The earlier model stays."
     except Exception as problem:
         log.exception("a model could not be loaded")
         yield f"The model cannot be loaded ({type(problem).__name__}). The earlier model stays."
-    finally:
-        models.start()
 
 
 def build(models: Models) -> None:

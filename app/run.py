@@ -120,7 +120,7 @@ def settings_from(
         heat = float(temperature)
         if not 0 <= heat <= MAX_TEMPERATURE:
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"Temperature must be a number from 0 to {MAX_TEMPERATURE}.") from None
     return {
         "max_new_tokens": whole("New tokens", max_new_tokens, 1, MAX_NEW_TOKENS),

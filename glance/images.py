@@ -7,6 +7,7 @@ what to do. Sizes are checked before a pixel is decoded.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from typing import Any
@@ -25,7 +26,7 @@ except ImportError:  # only HEIC photos need it
 
 MAX_BYTES = 20 * 2**20
 MAX_PIXELS = 40_000_000
-MAX_RATIO = 200
+MAX_ASPECT_RATIO = 200  # Qwen's image processors refuse more
 MIN_SIDE = 32
 WORK_PIXELS = 2048 * 2048
 PDF_DPI = 150
@@ -58,18 +59,23 @@ def load_image(path: str | os.PathLike[str] | None, page: int = 0) -> tuple[Imag
         image, notes = _load_pdf(path, page)
     else:
         image, notes = _load_raster(path, head)
+    check_aspect(image)
     width, height = image.size
-    ratio = max(width, height) / min(width, height)
-    if ratio > MAX_RATIO:
-        raise BadInput(
-            f"The picture is {width}×{height} pixels, a ratio of {ratio:.0f} to 1; "
-            f"crop it to a ratio of at most {MAX_RATIO} to 1."
-        )
     if min(width, height) < MIN_SIDE:
         scale = MIN_SIDE / min(width, height)
         image = image.resize((round(width * scale), round(height * scale)), Image.Resampling.BICUBIC)
         notes.append(f"enlarged from {width}×{height} to {image.width}×{image.height} pixels")
     return image, tuple(notes)
+
+
+def check_aspect(image: Image.Image) -> None:
+    """Refuse a strip longer than `MAX_ASPECT_RATIO` times its width. Raises `BadInput`."""
+    ratio = max(image.size) / min(image.size)
+    if ratio > MAX_ASPECT_RATIO:
+        raise BadInput(
+            f"The picture is {image.width}×{image.height} pixels, a ratio of {math.ceil(10 * ratio) / 10:g} to 1; "
+            f"crop it to a ratio of at most {MAX_ASPECT_RATIO} to 1."
+        )
 
 
 def page_count(path: str | os.PathLike[str] | None) -> int:

@@ -12,8 +12,8 @@ from PIL import Image
 from transformers import PreTrainedTokenizerBase
 
 from .errors import BadInput
+from .images import check_aspect
 
-MAX_ASPECT_RATIO = 200  # Qwen's image processors refuse more
 MAX_QUESTION = 2000  # characters
 
 
@@ -83,13 +83,11 @@ def check_image(image: Image.Image) -> Image.Image:
     """An RGB image whose sides the image processor takes.
 
     Raises:
-        BadInput: no pixels, or a strip longer than `MAX_ASPECT_RATIO` times its width.
+        BadInput: no pixels, or as `check_aspect` does.
     """
     if 0 in image.size:
         raise BadInput("The image has no pixels; choose another one.")
-    ratio = max(image.size) / min(image.size)
-    if ratio > MAX_ASPECT_RATIO:
-        raise BadInput(f"The image is {ratio:.0f} times as long as wide; crop it below {MAX_ASPECT_RATIO} to 1.")
+    check_aspect(image)
     return image.convert("RGB")
 
 

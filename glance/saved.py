@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from pathlib import Path
@@ -22,11 +23,14 @@ def text_of(path: str | os.PathLike[str], limit: int | None = None) -> str:
         if limit is not None and os.path.getsize(path) > limit:
             size = f"{os.path.getsize(path) / 2**20:.1f} MB"
             raise TraceError(f"The file has {size} and {limit / 2**20:.0f} fit; choose a trace saved by this app.")
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise TraceError("The file is not text; choose a trace saved by this app.") from None
+        raw = Path(path).read_bytes()
     except OSError:
         raise TraceError("The file could not be opened; choose it again.") from None
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(raw)  # leaves out half a character at the end
+    except UnicodeDecodeError:
+        raise TraceError("The file is not text; choose a trace saved by this app.") from None
+    text = text.replace("\r\n", "\n")
     read(text)
     whole, _, last = text.rpartition("\n")
     try:

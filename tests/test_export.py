@@ -121,6 +121,8 @@ def test_a_saved_run_is_read_whole_or_up_to_where_it_was_torn(tmp_path):
     ):  # fmt: skip
         path.write_bytes(kept.encode())
         assert saved.text_of(path) == held
+    path.write_bytes(text.encode() + '{"pieces":"é'.encode()[:-1])
+    assert saved.text_of(path) == text
 
 
 def test_a_file_too_large_is_refused_unread(tmp_path):

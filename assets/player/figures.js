@@ -11,13 +11,16 @@
   const range = (from, to, count) => Array.from({ length: count }, (_, i) => from + (to - from) * i / (count - 1));
 
   /** The lanes that draft, in order. */
-  G.drafting = (run) => run.lanes.filter((lane) => lane.rounds.some((round) => round.draft_passes > 0));
+  G.drafting = (run) => run.lanes.filter((lane) => G.drafted(lane).length);
 
-  /** Accepted lengths of a lane, one a round. */
-  G.lengths = (lane) => lane.rounds.map((round) => round.accepted.length);
+  /** The rounds of a lane in which its head drafted: one that has outgrown its positions is silent. */
+  G.drafted = (lane) => lane.rounds.filter((round) => round.draft_passes > 0);
 
-  /** How many rounds accepted LONG tokens or more, and how many there are. */
-  G.longRounds = (lane) => [G.lengths(lane).filter((a) => a >= LONG).length, lane.rounds.length];
+  /** Accepted lengths of a lane, one for each of these rounds. */
+  G.lengths = (lane) => G.drafted(lane).map((round) => round.accepted.length);
+
+  /** How many of these rounds accepted LONG tokens or more, and how many there are. */
+  G.longRounds = (lane) => [G.lengths(lane).filter((a) => a >= LONG).length, G.drafted(lane).length];
 
   /** E[a | H] of a fitted law, truncated at its horizon: `expected` of glance/law.py. */
   G.lawAt = function (law, entropy) {
@@ -48,11 +51,11 @@
     const lanes = G.drafting(run), most = Math.max(LONG + 1, ...lanes.flatMap(G.lengths));
     const x = range(0, most, most + 1);
     const data = lanes.map((lane) => {
-      const counts = x.map((a) => G.lengths(lane).filter((b) => b === a).length);
+      const lengths = G.lengths(lane), counts = x.map((a) => lengths.filter((b) => b === a).length);
       return {
-        type: "bar", name: name(lane), x, y: counts.map((n) => 100 * n / lane.rounds.length), customdata: counts,
+        type: "bar", name: name(lane), x, y: counts.map((n) => 100 * n / lengths.length), customdata: counts,
         marker: { color: theme[G.laneColour(lane)], pattern: { shape: PATTERNS[lane.order % 4], fillmode: "overlay", fgcolor: theme.bg, size: 6 } },
-        hovertemplate: "%{customdata} of " + lane.rounds.length + " rounds accepted %{x}<extra>" + name(lane) + "</extra>",
+        hovertemplate: "%{customdata} of " + lengths.length + " rounds accepted %{x}<extra>" + name(lane) + "</extra>",
       };
     });
     return {
@@ -68,7 +71,7 @@
 
   /** Accepted length against root entropy: every round, each lane's law with its interval, and the paper's brackets. */
   G.lawFigure = function (run, theme, width) {
-    const lanes = G.drafting(run), rounds = lanes.flatMap((lane) => lane.rounds);
+    const lanes = G.drafting(run), rounds = lanes.flatMap(G.drafted);
     const far = Math.max(1, ...rounds.map((r) => r.entropy)) * 1.06;
     const high = Math.max(LONG, ...rounds.map((r) => r.accepted.length)) + 1;
     const grid = range(0.02, far, 70);
@@ -86,10 +89,11 @@
       data.push(line(curve, curve.map((e) => G.lawAt(law, e)), { color: colour, width: 3 }));
     }
     for (const lane of lanes) {
+      const drafted = G.drafted(lane);
       data.push({
         type: "scatter", mode: "markers", name: name(lane), cliponaxis: false,
-        x: lane.rounds.map((r) => r.entropy), y: lane.rounds.map((r) => r.accepted.length),
-        customdata: lane.rounds.map((r, k) => [lane.order, k, G.isolate(G.escape(run.label(r.root, 24)))]),
+        x: drafted.map((r) => r.entropy), y: drafted.map((r) => r.accepted.length),
+        customdata: drafted.map((r) => [lane.order, lane.rounds.indexOf(r), G.isolate(G.escape(run.label(r.root, 24)))]),
         marker: { color: theme[G.laneColour(lane)], symbol: G.laneSymbol(lane), size: 9 * theme.size, opacity: 0.8, line: { color: theme.bg, width: 1 } },
         hovertemplate: "after %{customdata[2]}<br>H = %{x:.3f} nats, accepted %{y}<extra>" + name(lane) + "</extra>",
       });

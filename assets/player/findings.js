@@ -103,7 +103,9 @@
       const facts = (host, list) => host.replaceChildren(...(list.length ? list : none()));
       facts(this.acceptanceWords, lanes.map((lane) => {
         const [long, all] = G.longRounds(lane), mean = G.lengths(lane).reduce((a, b) => a + b, 0) / all;
-        return lanePart(lane, ": mean a = " + mean.toFixed(2) + "; P(a ≥ " + G.LONG + ") = " + (100 * long / all).toFixed(1) + " % (" + long + " of " + G.plural(all, "round") + ")");
+        const silent = lane.rounds.length - all;
+        return lanePart(lane, ": mean a = " + mean.toFixed(2) + "; P(a ≥ " + G.LONG + ") = " + (100 * long / all).toFixed(1) + " % (" + long + " of " + G.plural(all, "round") + ")"
+          + (silent ? "; " + G.plural(silent, "round") + " without a draft left out" : ""));
       }));
       this.fitted.hidden = !lanes.some((lane) => lane.closing && lane.closing.law);
       facts(this.lawWords, lanes.map((lane) => lanePart(lane, ": " + G.lawWords(lane))));

@@ -79,6 +79,23 @@ def facts(page) -> list[list[str]]:
     return [lists.nth(i).locator("li").all_inner_texts() for i in range(lists.count())]
 
 
+def test_rounds_in_which_a_head_was_silent_are_left_out(page):
+    """They accept nothing because nothing was asked."""
+    made = [json.loads(line) for line in fake.lines(run="silent")]
+    silent = [r for r in made if r["kind"] == "round" and r["lane"] == "eagle3" and not r["accepted"]]
+    for rnd in silent:
+        rnd |= {**{key: [] for key in ("tokens", "parents", "depths", "log_q", "log_p")}, "draft_passes": 0}
+    run = show(page, "".join(json.dumps(line) + "\n" for line in made))
+    rounds = run.lane("eagle3").rounds
+    lengths = [len(r.accepted) for r in rounds if r.draft_passes]
+    assert 0 < len(silent) == len(rounds) - len(lengths)
+    (words, _), _, _ = facts(page)
+    assert f"mean a = {np.mean(lengths):.2f};" in words and f"of {len(lengths)} rounds)" in words
+    assert words.endswith(f"; {len(silent)} round{'s' * (len(silent) > 1)} without a draft left out")
+    counts, places = ask(page, "[F.acceptance.data[0].customdata, F.law.data.at(-2).customdata.map((d) => d[1])]")
+    assert sum(counts) == len(lengths) and places == [k for k, r in enumerate(rounds) if r.draft_passes]
+
+
 def test_the_figures_show_the_numbers_of_the_trace(page):
     run = show(page, PLAIN)
     acceptance, stages, fits = facts(page)

@@ -52,6 +52,15 @@ def test_a_model_that_cannot_be_loaded_leaves_the_present_one(loads, target, dty
     assert held.get() == "first"
 
 
+def test_a_run_behind_a_change_that_fails_gets_the_earlier_model(loads):
+    held = Models(lambda: "first")
+    held.get()
+    changing = model_panel.change(held, "mini", ["broken", *MINI[1:]])
+    said = next(said for said in changing if said.endswith("The earlier model stays."))
+    with held.turns.ticket() as ticket:  # the page has not asked for what comes after that sentence
+        assert said and not ticket.ahead and held.get() == "first"
+
+
 def test_a_change_waits_for_the_run_before_it(loads):
     held = Models(lambda: "first")
     held.get()

@@ -191,7 +191,8 @@ def test_models_load_once():
         ((None, 31, 0, 0), "New tokens"), ((0, 31, 0, 0), "New tokens"), ((7.5, 31, 0, 0), "New tokens"),
         ((10**9, 31, 0, 0), "New tokens"), ((float("nan"), 31, 0, 0), "New tokens"), ((float("inf"), 31, 0, 0), "New"),
         ((64, -1, 0, 0), "Budget"), ((64, "many", 0, 0), "Budget"), ((64, 31, None, 0), "Temperature"),
-        ((64, 31, float("nan"), 0), "Temperature"), ((64, 31, 9, 0), "Temperature"), ((64, 31, 0, -1), "Seed"),
+        ((64, 31, float("nan"), 0), "Temperature"), ((64, 31, 9, 0), "Temperature"),
+        ((64, 31, 10**400, 0), "Temperature"), ((64, 31, 0, -1), "Seed"),
     ],
 )  # fmt: skip
 def test_odd_settings_get_a_sentence(values, word):
