@@ -152,8 +152,9 @@ def begin(request: gr.Request) -> tuple[Any, ...]:
     return gr.Button(interactive=False), gr.Button(interactive=True), WAIT
 
 
-def free() -> tuple[Any, Any]:
-    """Free Run and lock Stop."""
+def free(request: gr.Request) -> tuple[Any, Any]:
+    """Free Run and lock Stop; a run that found no place has left its flag."""
+    stops.drop(request.session_hash)
     return gr.Button(interactive=True), gr.Button(interactive=False)
 
 

@@ -15,7 +15,7 @@ from huggingface_hub import save_torch_state_dict
 from .checkpoints import TargetParts
 from .checkpoints.checks import embeddings_of
 from .drafters.block import BlockHead
-from .drafters.eagle3 import Eagle3Head
+from .drafters.eagle3 import STEPS, Eagle3Head
 from .errors import BadInput
 
 SHARD = 8_000_000  # bytes of a file that is shipped: a Space takes files below 10 MB without LFS
@@ -82,7 +82,7 @@ def save_speculators(
     layer |= {"model_type": "qwen3" if qwen3 else "llama", "num_hidden_layers": c.num_hidden_layers if is_block else 1}
     ids = [i + 1 for i in c.target_layer_ids]
     kind = "dflash" if is_block else "eagle3"
-    drafted = c.block_size - 1 if is_block else 8
+    drafted = c.block_size - 1 if is_block else STEPS
     config: dict[str, Any] = {
         "architectures": ["DFlashDraftModel" if is_block else "Eagle3DraftModel"],
         "speculators_model_type": kind,

@@ -11,7 +11,7 @@ from PIL import Image
 from .checkpoints import TargetParts
 from .drafters.autoregressive import Autoregressive
 from .drafters.block import BlockDrafter, BlockHead
-from .drafters.eagle3 import Eagle3Drafter, Eagle3Head
+from .drafters.eagle3 import STEPS, Eagle3Drafter, Eagle3Head
 from .engine import Drafter, Settings
 from .errors import BadInput
 from .lanes import LANES
@@ -141,4 +141,4 @@ class Family:
         self.check_lane(lane)
         if lane == "glance":
             return f"block head, one pass for {self.block_head.config.block_size - 1} tokens"
-        return {"autoregressive": "none", "eagle3": "EAGLE-3 head, 8 sequential passes a round"}[lane]
+        return {"autoregressive": "none", "eagle3": f"EAGLE-3 head, {STEPS} sequential passes a round"}[lane]

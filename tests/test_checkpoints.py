@@ -149,6 +149,7 @@ EAGLE3_REFUSALS = {
     "normed before the fusion": ({"fc_norm": True}, "'fc_norm' to True, a variant"),
     "layer out of range": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 6]}}, "layers"),
     "two layers": ({"num_hidden_layers": 2}, "2 layers; use an EAGLE-3 head"),
+    "a sliding layer": ({"layer_types": ["sliding_attention"], "sliding_window": 16}, "full attention"),
     "another vocabulary": ({"vocab_size": 300}, "vocabulary of 300"),
     "another draft vocabulary": ({"draft_vocab_size": 64}, "shape"),
     "no draft vocabulary": ({"draft_vocab_size": None}, "lacks 'draft_vocab_size'"),

@@ -151,6 +151,8 @@ def test_two_states_are_found_in_rounds_that_they_made():
     lengths = np.where(rng.random(4000) < 0.2, 15, short)
     assert sticky(lengths, 15) == pytest.approx((0.2, 0.6), abs=0.021)
     assert sticky(short, 15) == pytest.approx((0.0, 0.6), abs=0.011)
+    seen = rng.integers(0, 16, 4000)  # where a stop rule would end each round
+    assert sticky(np.minimum(lengths, seen), 15, seen < lengths) == pytest.approx((0.2, 0.6), abs=0.03)
 
 
 def test_a_wider_tree_is_worth_most_in_between():

@@ -50,16 +50,19 @@ def test_a_run_cut_short_is_not_judged():
 def test_the_limit_is_the_one_that_was_measured():
     kept = json.loads((ASSETS / "bench/reach.json").read_text())
     assert PRESETS["mini"].reach == round(kept["figures"]["limit"], 2)
-    inside = [row["nats"] for row in kept["rows"] if row["inside"]]
-    above = sum(nats > kept["figures"]["limit"] for nats in inside) / len(inside)
+    setting = [row["nats"] for row in kept["rows"] if row["group"] == "limit"]
+    above = sum(nats > kept["figures"]["limit"] for nats in setting) / len(setting)
     assert 0.03 < above < 0.07
+    assert kept["figures"]["inside"] < 0.15 < 0.8 < kept["figures"]["outside"]
 
 
 def test_figures_are_shares_above_the_limit():
-    rows = [Asked("charts", True, "?", nats / 100) for nats in range(101)]
-    rows += [Asked("photograph", False, "?", nats) for nats in (0.5, 0.99, 1.5, 2.0)]
+    rows = [Asked("charts", "limit", "?", nats / 100) for nats in range(101)]
+    rows += [Asked("charts", "inside", "?", nats) for nats in (0.2, 0.4, 0.6, 0.96)]
+    rows += [Asked("photograph", "outside", "?", nats) for nats in (0.5, 0.99, 1.5, 2.0)]
     found = figures(rows)
     assert found["limit"] == pytest.approx(0.95)
+    assert found["charts_above"] == found["inside"] == 0.25
     assert found["photograph_above"] == found["outside"] == 0.75
 
 

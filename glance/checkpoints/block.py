@@ -71,8 +71,6 @@ def block_config(
         draft_vocab_size=drafted if own_head else None,
         own_embeddings=own_embeddings,
     )
-    if any(kind != "full_attention" for kind in raw.get("layer_types") or ()):
-        raise BadCheckpoint(f"The head {folder} mixes attention types; use one with full attention.")
     if config.block_size < 2:
         raise BadCheckpoint(f"The head {folder} has blocks of {config.block_size}; correct it to at least 2 slots.")
     check_layers(config.target_layer_ids, text.num_hidden_layers, folder)

@@ -102,6 +102,8 @@ def geometry(raw: Mapping[str, Any], folder: str | Path, rope_theta: float | Non
     rope = raw.get("rope_parameters") or {}
     theta = raw.get("rope_theta") or rope.get("rope_theta") or rope_theta
     heads = need(raw, "num_attention_heads", folder)
+    if any(kind != "full_attention" for kind in raw.get("layer_types") or ()):
+        raise BadCheckpoint(f"The head {folder} has another kind of attention; use one with full attention.")
     kv_heads = raw.get("num_key_value_heads") or heads
     hidden = need(raw, "hidden_size", folder)
     head_dim = raw.get("head_dim") or hidden // heads

@@ -22,6 +22,9 @@ from ..target import EMBEDDINGS
 from ..tree import CandidateTree
 from .layers import Attention, MRope, RMSNorm, SwiGLU, rope, row_positions
 
+STEPS = 8  # sequential passes a round
+TOP_K = 4  # children of an expanded node
+
 
 @dataclass(frozen=True)
 class Eagle3Config:
@@ -202,7 +205,7 @@ class Eagle3Drafter:
     """
 
     def __init__(
-        self, head: Eagle3Head, image_token_id: int | None, steps: int = 8, top_k: int = 4, padded: bool = False
+        self, head: Eagle3Head, image_token_id: int | None, steps: int = STEPS, top_k: int = TOP_K, padded: bool = False
     ) -> None:
         self.head, self.image_token_id, self.steps, self.padded = head, image_token_id, steps, padded
         self.horizon = steps

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..checkpoints.files import read_config
+from ..drafters.eagle3 import STEPS, TOP_K
 from ..errors import BadInput
 from ..presets import resolve
 
-EAGLE3_STEPS, EAGLE3_TOP_K = 8, 4
 HEADS = {"glance": "block_head", "eagle3": "eagle3_head", "none": None}
 
 
@@ -40,7 +40,7 @@ def sglang(target: str, dtype: str, kind: str, head: str | None, budget: int) ->
         words += ["--speculative-num-draft-tokens", str(block_size(head))]
     elif kind == "eagle3":
         words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", head]
-        words += ["--speculative-num-steps", str(EAGLE3_STEPS), "--speculative-eagle-topk", str(EAGLE3_TOP_K)]
+        words += ["--speculative-num-steps", str(STEPS), "--speculative-eagle-topk", str(TOP_K)]
         words += ["--speculative-num-draft-tokens", str(budget + 1)]
     return [*words, "--host", "127.0.0.1", "--port", "30000"]
 
@@ -49,7 +49,7 @@ def vllm(target: str, dtype: str, kind: str, head: str | None, budget: int) -> l
     """`vllm serve …`."""
     words = ["vllm", "serve", target, "--dtype", dtype]
     if kind != "none":
-        method, tokens = ("dflash", block_size(head) - 1) if kind == "glance" else ("eagle3", EAGLE3_STEPS)
+        method, tokens = ("dflash", block_size(head) - 1) if kind == "glance" else ("eagle3", STEPS)
         config = {"method": method, "model": head, "num_speculative_tokens": tokens}
         words += ["--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "summary"]
     return [*words, "--host", "127.0.0.1", "--port", "8000"]

@@ -1,7 +1,7 @@
 """A folder that can be pushed as a Space: the live app for ZeroGPU or a CPU, or a free page of recorded runs.
 
 ZeroGPU, as its documentation said in August 2026: Gradio alone, torch 2.8 to 2.11, Python 3.10 or 3.12 (not the 3.11
-of our pins). So the live Space gets the packages that the code imports, with that range of torch and without the exact
+of our pins). So the live Space gets the project's own requirements, with that range of torch and without the exact
 pins of what they bring along.
 """
 
@@ -44,7 +44,7 @@ Three decoders answer the same question about the same picture with the same byt
 
 
 def pins() -> list[str]:
-    """The requirements that the code imports itself: the first paragraph of requirements.txt."""
+    """The project's own requirements: the first paragraph of requirements.txt."""
     paragraph = (ROOT / "requirements.txt").read_text(encoding="utf-8").split("\n\n")[0]
     return [line for line in paragraph.splitlines() if not line.startswith("#")]
 

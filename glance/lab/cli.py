@@ -168,11 +168,13 @@ def reach(
     rows = list(suite.measure(family, prompts, files))
     figures = suite.figures(rows)
     table = Table("Kind", "Asked", "Mean (nats)", "Above the limit")
-    for kind in dict.fromkeys(r.kind for r in rows):
-        nats = [r.nats for r in rows if r.kind == kind]
+    judged = [r for r in rows if r.group != "limit"]
+    for kind in dict.fromkeys(r.kind for r in judged):
+        nats = [r.nats for r in judged if r.kind == kind]
         table.add_row(kind, str(len(nats)), f"{sum(nats) / len(nats):.2f}", f"{figures[kind + '_above']:.0%}")
     console.print(table)
-    console.print(f"limit {figures['limit']:.2f} nats; {figures['outside']:.0%} of what is outside lies above it")
+    shares = f"{figures['outside']:.0%} of what is outside lies above it, {figures['inside']:.0%} of what is inside"
+    console.print(f"limit {figures['limit']:.2f} nats; {shares}")
     keep(json_file, figures, [asdict(r) for r in rows], of(family, Settings()))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import law
 from ..trace import Law, Round, Trace
@@ -58,7 +59,10 @@ class LaneLaw:
             }
 
     def survival(self) -> Iterator[dict[str, float]]:
-        """For each length: the share of rounds that reach it, as measured, by the law, and by the two-state model."""
+        """For each length: the share of rounds that reach it, as measured, by the law, and by the two-state model.
+
+        Measured, a round that a stop rule cut counts with what it reached.
+        """
         fit, lengths = self.law, [len(r.accepted) for r in self.rounds]
         p = law.match([r.entropy for r in self.rounds], fit.intercept, fit.slope)
         model = law.two_state(self.copying, 1.0, self.other, 1.0, 1.0, fit.horizon)
@@ -71,15 +75,22 @@ class LaneLaw:
             }
 
 
-def sticky(accepted: Sequence[int], horizon: int) -> tuple[float, float]:
+def sticky(accepted: Sequence[int], horizon: int, cut: ArrayLike = False) -> tuple[float, float]:
     """(pi, rho) of the two-state model whose states last and whose copying state accepts all: maximum likelihood.
 
-    A round accepts l < L with probability (1 - pi) rho^l (1 - rho), else the horizon L. Searched on a grid of 0.01.
+    A round accepts l < L with probability (1 - pi) rho^l (1 - rho), else the horizon L; of one that a stop rule cut at
+    l, only l or more is known, which has probability pi + (1 - pi) rho^l. Searched on a grid of 0.01.
+
+    Args:
+        cut: True for a round that a stop rule ended, as in `law.fit`.
     """
-    lengths, counts = (found[:, None, None] for found in np.unique(accepted, return_counts=True))
+    length = np.asarray(accepted)
+    rounds = np.stack((length, (length >= horizon) | cut))
+    (lengths, open_ended), counts = np.unique(rounds, axis=1, return_counts=True)
+    lengths, open_ended, counts = (found[:, None, None] for found in (lengths, open_ended, counts))
     pi, rho = np.meshgrid(np.linspace(0, 0.99, 100), np.linspace(0.01, 0.99, 99))
-    short = (1 - pi) * rho**lengths * (1 - rho)
-    likelihood = (counts * np.log(np.where(lengths < horizon, short, pi + (1 - pi) * rho**horizon))).sum(0)
+    reached = (1 - pi) * rho**lengths
+    likelihood = (counts * np.log(np.where(open_ended, pi + reached, reached * (1 - rho)))).sum(0)
     best = np.unravel_index(likelihood.argmax(), likelihood.shape)
     return float(pi[best]), float(rho[best])
 
@@ -101,7 +112,7 @@ def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
         horizon = horizons[lane]
         if fit := law.of_rounds(rounds, horizon):
             lengths = [len(r.accepted) for r in rounds]
-            copying, other = sticky(lengths, horizon)
+            copying, other = sticky(lengths, horizon, [r.bonus is None for r in rounds])
             yield LaneLaw(
                 lane=lane,
                 rounds=tuple(rounds),

@@ -27,7 +27,7 @@ from .. import calibrate, presets
 from ..cache import TreeCache
 from ..drafters.block import BlockConfig, BlockHead
 from ..drafters.block import default_layer_ids as block_layers
-from ..drafters.eagle3 import Eagle3Config, Eagle3Head
+from ..drafters.eagle3 import STEPS, TOP_K, Eagle3Config, Eagle3Head
 from ..drafters.eagle3 import default_layer_ids as eagle3_layers
 from ..engine import Settings, clock
 from ..examples import shipped
@@ -38,7 +38,6 @@ from ..target import Prefill, Target
 from ..tree import best_first
 
 FRESH = 4  # rows that a round commits, about τ
-EAGLE3_PASSES, TOP_K = 8, 4
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def costs(shape: Shape, weights: str, device: torch.device) -> Iterator[Cost]:
             what = "autoregressive step" if rows == 1 else f"verify, {rows} rows"
             yield cost(what, *_verify(made, prefill, shape, rows))
         yield cost("draft pass of a block", *_block(made, block, shape, device))
-        yield cost(f"{EAGLE3_PASSES} EAGLE-3 passes", *_eagle3(eagle3, shape, device))
+        yield cost(f"{STEPS} EAGLE-3 passes", *_eagle3(eagle3, shape, device))
 
 
 def _prompt(shape: Shape) -> Prompt:
@@ -232,14 +231,14 @@ def _eagle3(head: Eagle3Head, shape: Shape, device: torch.device) -> tuple[Any, 
         return hidden, head.logits(hidden[0]).float().log_softmax(-1).topk(TOP_K).indices
 
     def eager() -> None:
-        for depth in range(EAGLE3_PASSES):
+        for depth in range(STEPS):
             rows = torch.ones(1, 1, TOP_K, past + (depth + 1) * TOP_K, dtype=torch.bool, device=device)
             _, children = step(features if depth else head.fc(fused), rows, cache)
             ids.copy_(torch.tensor(children.tolist())[:1])
         cache.rollback()
 
     def rounds(first: Callable[[], Any], later: Callable[[], Any]) -> None:
-        for depth in range(EAGLE3_PASSES):
+        for depth in range(STEPS):
             slots.copy_(torch.arange(past + depth * TOP_K, past + (depth + 1) * TOP_K))
             mask[..., : past + (depth + 1) * TOP_K] = True
             hidden, children = (later if depth else first)()

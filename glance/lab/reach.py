@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,14 @@ _TEXTS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """One picture with a question: which kind it is, and the mean entropy in nats of the answer's first tokens."""
+    """One picture with a question, and the mean entropy in nats of the answer's first tokens.
+
+    `group` is "limit" for pictures of the trained kind that set the limit, "inside" for others of that kind, and
+    "outside".
+    """
 
     kind: str
-    inside: bool
+    group: str
     question: str
     nats: float
 
@@ -60,22 +64,31 @@ def ask(family: Family, image: Image.Image, question: str) -> float:
 
 
 def measure(family: Family, count: int, photographs: Sequence[Path] = ()) -> Iterator[Asked]:
-    """`count` test pictures of each task family, then pages and photographs from outside, each asked every question."""
-    for kind in FAMILIES:
-        for i in range(count):
-            drawn = sample(kind, FIRST_SEED + i, split="test")
-            yield Asked(kind, True, drawn.question, ask(family, drawn.image, drawn.question))
+    """`count` pictures of each task family for the limit, as many others of the test split, then pages and photographs
+    from outside, each asked every question."""
+    for group, split in (("limit", "validation"), ("inside", "test")):
+        for kind in FAMILIES:
+            for i in range(count):
+                drawn = sample(kind, FIRST_SEED + i, split=split)
+                yield Asked(kind, group, drawn.question, ask(family, drawn.image, drawn.question))
     outside = [(kind, page(kind, i)) for kind in _TEXTS for i in range(max(1, count // 4))]
     outside += [("photograph", load_image(path)[0]) for path in photographs]
     for kind, image in outside:
         for question in QUESTIONS:
-            yield Asked(kind, False, question, ask(family, image, question))
+            yield Asked(kind, "outside", question, ask(family, image, question))
 
 
 def figures(rows: Sequence[Asked]) -> dict[str, float]:
-    """`limit` (nats), and the share of each kind that lies above it."""
-    limit = float(np.percentile([r.nats for r in rows if r.inside], PERCENTILE))
-    kinds = dict.fromkeys(r.kind for r in rows)
-    shares = {k: float(np.mean([r.nats > limit for r in rows if r.kind == k])) for k in kinds}
-    outside = [r.nats > limit for r in rows if not r.inside]
-    return {"limit": limit, "outside": float(np.mean(outside)), **{f"{k}_above": share for k, share in shares.items()}}
+    """`limit` (nats), and the shares above it: of all pictures inside and outside, and of each kind."""
+    limit = float(np.percentile([r.nats for r in rows if r.group == "limit"], PERCENTILE))
+    judged = [r for r in rows if r.group != "limit"]
+    kinds = dict.fromkeys(r.kind for r in judged)
+
+    def above(chosen: Iterable[Asked]) -> float:
+        return float(np.mean([r.nats > limit for r in chosen]))
+
+    return {
+        "limit": limit,
+        **{group: above(r for r in judged if r.group == group) for group in ("inside", "outside")},
+        **{f"{kind}_above": above(r for r in judged if r.kind == kind) for kind in kinds},
+    }
