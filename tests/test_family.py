@@ -12,7 +12,7 @@ from glance import presets
 from glance.drafters.autoregressive import Autoregressive
 from glance.drafters.block import BlockDrafter
 from glance.engine import Decoding, Drafter, Settings
-from glance.lab.acceptance import makers
+from glance.lab.acceptance import Blind, makers
 from glance.prompt import Prompt
 from glance.synth import FAMILIES, sample
 from glance.trace import Round, summarize
@@ -77,10 +77,12 @@ def tau(family: presets.Family, prompts: list[Prompt], make) -> float:
 
 
 @pytest.mark.slow
-def test_the_block_head_lives_on_the_targets_states(family):
-    """With zeroed states its accepted length falls: it reads the image through them. Slot 0 matters as well."""
-    prompts = held_out(family, "documents", 6)
-    seeing, blind = (tau(family, prompts, makers(family, [lane])[lane]) for lane in ("glance", "blind"))
+@pytest.mark.parametrize("lane", ["glance", "eagle3"])
+def test_a_head_lives_on_the_targets_states(family, lane):
+    """With zeroed states its accepted length falls: it reads the image through them."""
+    prompts = held_out(family, "documents", 4)
+    make = makers(family, [lane])[lane]
+    seeing, blind = tau(family, prompts, make), tau(family, prompts, lambda: Blind(make()))
     assert seeing > 2.2
     assert blind < 0.65 * seeing
 
