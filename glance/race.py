@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 NOT_HELPING = 0.05  # mean accepted tokens a round below which a head does not help
+LOOPS, LOOP_TOKENS = 4, 32  # an end that repeats itself so often, and for so many tokens, is a loop
 
 
 def race(
@@ -112,6 +113,8 @@ def race(
             entropies = [entropy, *(e for rnd in rounds[lane] for e in rnd.entropies)]
             if run.reason == "eos" or len(entropies) >= reach.FIRST:  # as in the measurement of the limit
                 note = note or reach.warning(entropies, family.reach)
+            if run.reason != "eos":
+                note = _loop(answer) or note
             identity = Identity("reference", LANES[lane], len(answer), sentence="The reference of this run.")
         else:
             identity = compare(
@@ -138,6 +141,18 @@ def race(
             ),
             answer,
         )
+
+
+def _loop(answer: Sequence[int]) -> str:
+    """A warning where the end of an answer says the same again and again: what repeats is easy to draft."""
+    for period in range(1, len(answer) // LOOPS + 1):
+        span = max(LOOPS * period, LOOP_TOKENS)
+        if len(answer) >= span and answer[-span:-period] == answer[period - span :]:
+            return (
+                f"The answer goes round in circles, {period} token{'s' * (period > 1)} at a time. Repeats are easy to "
+                "draft, so the accepted lengths of this run are not typical."
+            )
+    return ""
 
 
 def _note(lane: str, rounds: Sequence[Round]) -> str:

@@ -12,7 +12,7 @@ from glance import law, provenance, trace
 from glance.engine import Settings
 from glance.errors import BadInput
 from glance.identity import compare, margin_at
-from glance.race import race
+from glance.race import _loop, race
 from glance.text import Vocabulary
 from tests import tiny
 from tests.stubs import Known
@@ -126,6 +126,45 @@ def test_a_difference_names_the_place_both_tokens_and_the_margin(family, prompt)
     assert (made.verdict, made.index, made.expected, made.got) == ("differs", 3, expected[3], -1)
     assert made.margin == rounds[2].margin
     assert f"t{expected[3]}" in made.sentence and "t-1" in made.sentence
+
+
+@pytest.mark.parametrize(
+    ("answer", "period"),
+    [
+        ([*range(20), *range(40, 52), *list(range(12)) * 4], 12),
+        ([5, 6, *[7] * 32], 1),
+        ([5, 6, *[7] * 31], 0),
+        ([*range(12)] * 4, 12),
+        ([*list(range(12)) * 3, *range(11)], 0),
+        ([*range(200)], 0),
+        ([], 0),
+    ],
+)
+def test_an_answer_that_goes_round_in_circles_is_told(answer, period):
+    found = _loop(tuple(answer))
+    assert bool(found) == bool(period) and (not period or f", {period} token" in found)
+
+
+def test_a_run_that_loops_up_to_its_cap_carries_the_note(family, prompt, monkeypatch):
+    cycle = [40 + i for i in range(12)]
+    monkeypatch.setattr(family.target, "verify", looping(family.target.verify, cycle))
+    made = run(family, prompt, Settings(max_new_tokens=200), lanes=("autoregressive", "glance"))
+    assert {lane.end.reason for lane in made.lanes} == {"length"} and len(made.lanes[0].end.ids) == 200
+    assert "12 tokens at a time" in made.lanes[0].end.note and "not typical" in made.lanes[0].end.note
+
+
+def looping(verify, cycle):
+    """A target's `verify` that answers each row with the token behind its own in a cycle."""
+    after = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+
+    def verified(cache, root, tree, prompt):
+        seen = verify(cache, root, tree, prompt)
+        logits = torch.zeros_like(seen.logits)
+        for row, token in enumerate((root, *tree.tokens)):
+            logits[row, after.get(token, cycle[0])] = 9.0
+        return dataclasses.replace(seen, logits=logits)
+
+    return verified
 
 
 @pytest.mark.parametrize(
