@@ -18,6 +18,7 @@ from .hosting import cli as hosting
 from .lab.cli import lab
 from .lanes import LANES
 from .options import Budget, Json, NewTokens, Preset, With, console, keep, load
+from .outputs import check_output, new_folder, write_text
 from .training.cli import train
 
 
@@ -55,10 +56,11 @@ def compare(
     question: str,
     preset: Preset = "mini",
     parts: With = [],  # noqa: B006
-    lanes: Annotated[str, typer.Option(help="Decoders, the first being the reference; all without it.")] = "",
+    lanes: Annotated[str, typer.Option(help=f"Decoders of {', '.join(LANES)}; the first is the reference.")] = "",
     max_new_tokens: NewTokens = 256,
     budget: Budget = 31,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the draws at a temperature above 0.")] = 0,
     exact_ties: Annotated[
         bool, typer.Option("--exact-ties", help="Below fp32: make near-ties ordinary decoding's own, at its price.")
     ] = False,
@@ -69,14 +71,17 @@ def compare(
     from .images import load_image
     from .race import race
 
-    settings = Settings(max_new_tokens, budget, temperature, exact_ties=exact_ties)
+    settings = Settings(max_new_tokens, budget, temperature, seed, exact_ties=exact_ties)
     picture, notes = load_image(image)
+    check_output(json_file, image)
     family = load(preset, parts)
     settings = replace(settings, tie_threshold=family.tie_threshold)
-    chosen = lanes.split(",") if lanes else family.lanes
+    chosen = [lane.strip() for lane in lanes.split(",") if lane.strip()] or family.lanes
     prompt = family.prompt(picture, question)
     list(race(family, prompt, replace(settings, max_new_tokens=min(8, max_new_tokens)), chosen))  # warm up
     text = "".join(race(family, prompt, settings, chosen))
+    if json_file:  # before anything is printed: the reader of a pipe may have gone
+        write_text(json_file, text)
     for note in notes:
         console.print(f"[dim]{note}[/dim]")
     trace = traces.read(text)
@@ -87,8 +92,6 @@ def compare(
         if lane.end.identity.verdict == "differs":
             console.print(lane.end.identity.sentence, markup=False)
     typer.echo(trace.lanes[0].end.text)
-    if json_file:
-        json_file.write_text(text, encoding="utf-8")
     if any(lane.end.identity.verdict == "differs" or lane.end.reason == "failed" for lane in trace.lanes):
         raise typer.Exit(1)
 
@@ -237,6 +240,8 @@ def export(
     lanes = [lane for lane in FORMATS[form] if heads[lane]]
     if not lanes:
         family.check_lane(FORMATS[form][0])
+    for lane in lanes:
+        new_folder(out / lane)
     save = exporters.save_speculators if form == "speculators" else exporters.save_head
     for lane in lanes:
         console.print(str(save(heads[lane], family.parts, out / lane)), markup=False, soft_wrap=True)
@@ -251,7 +256,8 @@ def replay(run: Run, out: Annotated[Path, typer.Option(help="The page.")] = Path
     from .export import replay_html
     from .saved import text_of
 
-    out.write_text(replay_html(text_of(run)), encoding="utf-8", newline="")
+    write_text(check_output(out, run), replay_html(text_of(run)))
+    console.print(str(out), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -260,7 +266,8 @@ def rounds(run: Run, csv: Annotated[Path, typer.Option(help="The table.")] = Pat
     from .export import rounds_csv
     from .saved import text_of
 
-    csv.write_text(rounds_csv(traces.read(text_of(run))), encoding="utf-8", newline="")
+    write_text(check_output(csv, run), rounds_csv(traces.read(text_of(run))))
+    console.print(str(csv), markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -146,4 +146,6 @@ def _write(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor
     stored = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
     small = sum(t.nbytes for t in stored.values()) < 8 * SHARD
     save_torch_state_dict(stored, folder, max_shard_size=SHARD if small else "5GB", metadata={"format": "pt"})
+    for file in folder.glob("*.safetensors"):
+        file.chmod(0o644)  # an engine may run as another user
     return folder

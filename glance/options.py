@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from .outputs import check_output, write_text
+
 if TYPE_CHECKING:
     from .family import Family
 
@@ -26,7 +28,13 @@ With = Annotated[
 ]
 Budget = Annotated[int, typer.Option(help="Nodes of a candidate tree, root excluded.")]
 NewTokens = Annotated[int, typer.Option(help="Longest answer.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+def _writable(path: Path | None) -> Path | None:
+    return check_output(path)  # before the work, which can take hours
+
+
+Json = Annotated[Path | None, typer.Option("--json", callback=_writable, help="Also write the result to this file.")]
 
 
 def load(preset: str, parts: Sequence[str]) -> Family:
@@ -46,4 +54,4 @@ def keep(
     """
     if file:
         result = {"figures": figures, "rows": rows, **more, "provenance": provenance}
-        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_text(file, json.dumps(result, indent=1, allow_nan=False) + "\n")

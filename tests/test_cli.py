@@ -91,11 +91,10 @@ def test_compare_fails_if_a_lane_fails(run, picture, family, monkeypatch):
     assert "This lane failed (RuntimeError)" in result.output
 
 
-def test_a_file_that_cannot_be_written_is_one_sentence(run, picture, tmp_path):
-    out = tmp_path / "nowhere" / "run.ndjson"
-    result = run("compare", picture, "What is it?", "--max-new-tokens", "4", "--json", str(out))
+def test_a_folder_that_cannot_be_made_is_one_sentence(run, picture):
+    result = run("examples", "--out", picture)
     assert result.exit_code == 2
-    assert result.stderr.strip().endswith(f"{out}: No such file or directory. Choose another file or folder.")
+    assert result.stderr.strip().endswith(f"{picture}: File exists. Choose another file or folder.")
 
 
 @pytest.mark.parametrize(

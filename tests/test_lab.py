@@ -45,7 +45,7 @@ def test_the_law_of_recorded_runs(tmp_path):
     torn = tmp_path / "torn.ndjson"
     torn.write_text("".join(shortest.read_text().splitlines(keepends=True)[:3]))
     result = CliRunner().invoke(app, ["lab", "law", str(torn)])
-    assert result.exit_code == 2 and "too few rounds" in result.output
+    assert result.exit_code == 2 and "A law takes 10 rounds" in result.output
 
 
 def test_acceptance_is_of_what_is_served(run, family, monkeypatch):

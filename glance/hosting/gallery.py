@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..examples import Example
 from ..export import replay_html
-from .space import CARD, RECORDED, card, empty
+from ..outputs import new_folder
+from .space import CARD, RECORDED, card
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -42,7 +43,7 @@ def build(out: Path, examples: Sequence[Example]) -> None:
     Raises:
         BadInput: a folder that holds something already.
     """
-    empty(out)
+    new_folder(out)
     for run in examples:
         shutil.copy(run.image, out / f"{run.name}{run.image.suffix}")
         (out / f"{run.name}.html").write_text(replay_html(run.trace), encoding="utf-8")

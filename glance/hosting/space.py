@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
+from ..outputs import new_folder
 from ..presets import named, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def live(out: Path, preset: str = "mini", **given: str) -> None:
     for part in given.values():
         if Path(part).exists():
             raise BadInput(f"A Space cannot read {part}; push it to the hub and name its id.")
-    empty(out)
+    new_folder(out)
     for name in PARTS:
         source = ROOT / name
         if source.is_dir():
@@ -95,14 +96,3 @@ def live(out: Path, preset: str = "mini", **given: str) -> None:
         fields |= {"models": hub, "preload_from_hub": hub, "startup_duration_timeout": "1h"}
     (out / "README.md").write_text(card(fields, LIVE.format(preset=preset)), encoding="utf-8")
     (out / "requirements.txt").write_text("\n".join(requirements()) + "\n", encoding="utf-8")
-
-
-def empty(out: Path) -> None:
-    """Make the folder.
-
-    Raises:
-        BadInput: it is a file, or not empty.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadInput(f"{out} exists and is no empty folder; name a new one.")
-    out.mkdir(parents=True, exist_ok=True)

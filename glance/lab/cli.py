@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..errors import BadInput
 from ..options import Budget, Json, NewTokens, Preset, With, console, keep, load
+from ..outputs import check_output
 
 lab = typer.Typer(help="Measure a family on held-out prompts, or runs that were recorded.", no_args_is_help=True)
 
@@ -186,14 +187,16 @@ def law(
     """The entropy law of recorded runs: its fit, brackets and noise ceiling, and what a wider tree is worth."""
     from .. import trace
     from ..examples import FOLDER
+    from ..law import MIN_ROUNDS
     from ..provenance import machine
     from ..saved import text_of
     from .entropy import laws
 
     files = runs or sorted(FOLDER.glob("*.ndjson"))
+    check_output(json_file, *files)
     lanes = list(laws(trace.read(text_of(file)) for file in files))
     if not lanes:
-        raise BadInput("These runs hold too few rounds with drafts for a law; name longer ones, or more.")
+        raise BadInput(f"A law takes {MIN_ROUNDS} rounds of a lane that drafted; name more runs, or longer ones.")
     figures: dict[str, float] = {}
     rows = []
     for lane in lanes:
@@ -204,9 +207,10 @@ def law(
             f"[bold]{lane.lane}[/bold]: {fit.rounds} rounds, logit p = {fit.intercept:.2f} - {fit.slope:.2f} H "
             f"(95 % of slopes {fit.low:.2f} to {fit.high:.2f}), r = {fit.r:.2f}, noise ceiling {lane.ceiling:.2f}"
         )
+        enough = f"above {lane.threshold:.0%} the mean" if lane.threshold <= 1 else "if all did, no mean"
         console.print(
             f"the law's cap {lane.cap:.2f}; two states: {lane.copying:.0%} of rounds copy, the others match with "
-            f"{lane.other:.2f} a token; above {lane.threshold:.0%} the mean at H = 0 would pass e^intercept"
+            f"{lane.other:.2f} a token; {enough} at H = 0 would pass e^intercept"
         )
         for numbers in (entropies, lengths):
             table = Table(*(name.replace("_", " ") for name in numbers[0]))

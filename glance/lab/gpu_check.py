@@ -31,6 +31,7 @@ from ..drafters.eagle3 import STEPS, TOP_K, Eagle3Config, Eagle3Head
 from ..drafters.eagle3 import default_layer_ids as eagle3_layers
 from ..engine import Settings, clock
 from ..examples import shipped
+from ..outputs import write_text
 from ..padded import PaddedVerify, Recorded, WholeBuffers
 from ..prompt import Prompt
 from ..provenance import machine
@@ -302,7 +303,7 @@ def main(
     console.print(f"{time.perf_counter() - started:.0f} s")
     if json_file:
         result = {"figures": figures, "rows": [asdict(r) for r in rows], "gate": gates, "shape": asdict(shape)}
-        json_file.write_text(json.dumps({**result, "provenance": machine()}, indent=1) + "\n", encoding="utf-8")
+        write_text(json_file, json.dumps({**result, "provenance": machine()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
