@@ -97,6 +97,7 @@ KEEP_FOCUS = """() => {
   }).observe(go.parentElement, { attributes: true, attributeFilter: ['disabled'], subtree: true });
 }"""
 
+SETTINGS = ("max_new_tokens", "budget", "temperature", "seed")
 SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
 looked, or to ask again."""
 
@@ -219,14 +220,21 @@ def compare(
 
 
 def open_saved(path: str) -> tuple[Any, ...]:
-    """Play a saved run. Its picture is not in the file, so the one on show goes."""
+    """Play a saved run, with its settings. Its picture is not in the file, so the one on show goes."""
     try:
         text = text_of(path, MAX_TRACE)
     except TraceError as problem:
         gr.Warning(str(problem))
-        return *[gr.skip()] * 6, str(problem)
-    question = read(text[: text.index("\n") + 1]).header.question
-    return None, None, None, gr.Number(1, visible=False), question, text, SAVED
+        return *[gr.skip()] * 6, str(problem), *[gr.skip()] * 5
+    header = read(text[: text.index("\n") + 1]).header
+    values, words = [header.settings.get(name) for name in SETTINGS], SAVED
+    lanes = [lane["id"] for lane in header.lanes if lane["id"] in LANES]
+    try:
+        run.settings_from(*values, lanes)
+    except BadInput as problem:
+        values, lanes = [gr.skip()] * len(SETTINGS), gr.skip()
+        words = f"{SAVED} Its settings are not those of this page: {problem}"
+    return None, None, None, gr.Number(1, visible=False), header.question, text, words, *values, lanes
 
 
 def keep(path: str | None, page: Any, question: str, text: str | None) -> tuple[Any, ...]:
@@ -339,7 +347,8 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         demo.load(None, None, None, js=KEEP_FOCUS)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
-        saved.upload(leave, queue=False, **private).then(open_saved, saved, shown, js=AFTER_RUN, **private)
+        its = [*shown, tokens, budget, temperature, seed, lanes]
+        saved.upload(leave, queue=False, **private).then(open_saved, saved, its, js=AFTER_RUN, **private)
         looked = view.look(
             look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
             trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back

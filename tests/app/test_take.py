@@ -9,7 +9,16 @@ from PIL import Image
 
 from glance import export, trace
 from tests.app import fake
-from tests.app.steps import ROOT, data, open_file, player, status, wait_status
+from tests.app.steps import (
+    ROOT,
+    data,
+    open_file,
+    open_settings,
+    player,
+    status,
+    wait_done,
+    wait_status,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -149,6 +158,30 @@ def test_a_saved_run_plays_again(page, tmp_path):
     assert data(page, "round") == "1"
     page.click("#go")
     wait_status(page, "There is no picture yet")
+
+
+def test_a_saved_run_brings_its_settings_back(stub_server, visit, tmp_path):
+    page = visit(stub_server)
+    path = tmp_path / "run.ndjson"
+    for made, said in (
+        (fake.lines(run="mine", seed=7, budget=15, lanes=("autoregressive", "glance")), "A saved run"),
+        (fake.lines(run="large", seed=8, budget=500), "not those of this page: Budget must be"),
+    ):
+        path.write_text("".join(made), encoding="utf-8")
+        open_file(page, path)
+        wait_status(page, said)
+    open_settings(page)
+    assert page.input_value("#seed input") == "7"
+    ask_again = [box.is_checked() for box in page.locator("#lanes input").all()]
+    assert ask_again == [True, False, True]
+    Image.new("RGB", (300, 200), "white").save(tmp_path / "mine.png")
+    page.set_input_files("#upload input[type=file]", tmp_path / "mine.png")
+    wait_status(page, "Ready")
+    page.click("#go")
+    wait_done(page, "large")
+    header = player(page, "P.run.header")
+    assert header["settings"]["budget"] == 15
+    assert [lane["id"] for lane in header["lanes"]] == ["autoregressive", "glance"]
 
 
 def changed(**header: object) -> str:
