@@ -131,7 +131,9 @@ def test_the_card_shows_the_primary_head_beside_its_control():
 
 
 def test_the_readme_shows_the_reach_of_the_warning():
-    assert f"speaks on {_percent(_kept('reach')['figures']['outside'])} of" in README
+    f = {name: _percent(value) for name, value in _kept("reach")["figures"].items()}
+    assert f"speaks on {f['outside']} of [what lies outside](assets/bench/reach.json) ({f['photograph_above']} of" in README
+    assert f"on {f['inside']} of other pictures of its own kind, scenes above all ({f['scenes_above']})" in README
 
 
 def test_the_readme_shows_the_ties_of_bfloat16():
