@@ -49,6 +49,12 @@ class FamilyEngine:
         lanes = options.pop("lanes") or self._family.lanes
         return race(self._family, prompt, Settings(**options), lanes, stopped)
 
+    def warm_up(self) -> None:
+        """Decode a few tokens, so that the first visitor's times are not those of a cold process."""
+        prompt = self.prompt(Image.new("RGB", (256, 256), "white"), "What does it say?")
+        for _ in self.race(prompt, {"lanes": (), "max_new_tokens": 8}, lambda: False):
+            pass
+
     def look(self, prompt: Any, answer: Sequence[int], emitted: int) -> Attention:
         """Where the target looked while it wrote the last tokens of an answer; raises `BadInput`."""
         from glance.attention import attend
@@ -60,7 +66,10 @@ def load(name: str | None = None, parts: Mapping[str, str] | None = None) -> Eng
     """The engine of a preset, by default of the one in `GLANCE_PRESET`; raises as `presets.load`."""
     from glance import presets  # brings torch, which the first screen must not wait for
 
-    return zero.engine(FamilyEngine(presets.load(name or os.environ.get("GLANCE_PRESET", "mini"), **(parts or {}))))
+    engine = FamilyEngine(presets.load(name or os.environ.get("GLANCE_PRESET", "mini"), **(parts or {})))
+    if not zero.ON:  # there the GPU is lent to runs alone
+        engine.warm_up()
+    return zero.engine(engine)
 
 
 class Models:

@@ -132,7 +132,8 @@ def test_the_card_shows_the_primary_head_beside_its_control():
 
 def test_the_readme_shows_the_reach_of_the_warning():
     f = {name: _percent(value) for name, value in _kept("reach")["figures"].items()}
-    assert f"speaks on {f['outside']} of [what lies outside](assets/bench/reach.json) ({f['photograph_above']} of" in README
+    outside = f"{f['outside']} of [what lies outside](assets/bench/reach.json) ({f['photograph_above']} of photographs"
+    assert f"speaks on {outside}" in README
     assert f"on {f['inside']} of other pictures of its own kind, scenes above all ({f['scenes_above']})" in README
 
 
