@@ -97,6 +97,7 @@ KEEP_FOCUS = """() => {
   }).observe(go.parentElement, { attributes: true, attributeFilter: ['disabled'], subtree: true });
 }"""
 
+MUCH = 2  # times smaller on a side
 SETTINGS = ("max_new_tokens", "budget", "temperature", "seed")
 SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
 looked, or to ask again."""
@@ -113,7 +114,9 @@ def look(path: str | None, page: Any) -> tuple[Any, int, str]:
     pages = page_count(path)
     image, notes = run.picture(path, page)
     if models.ready:
-        image = models.get().seen(image)
+        whole, image = image, models.get().seen(image)
+        if whole.width >= MUCH * image.width:
+            notes = (*notes, f"the model sees {image.width}×{image.height} pixels of it, too few for small print")
     return image, pages, f"Ready: {', '.join(notes)}." if notes else "Ready. Type a question and press Run."
 
 

@@ -198,6 +198,15 @@ def test_bad_files_one_after_another(page, tmp_path):
     wait_status(page, "enlarged from 1×1")
 
 
+def test_a_picture_that_the_model_sees_much_smaller_is_told(page, tmp_path):
+    Image.new("RGB", (300, 400), "white").save(tmp_path / "small.png")
+    put(page, tmp_path / "small.png")
+    wait_status(page, "Ready. Type a question")
+    Image.new("RGB", (900, 600), "white").save(tmp_path / "large.png")
+    put(page, tmp_path / "large.png")
+    wait_status(page, "the model sees 224×192 pixels of it, too few for small print")
+
+
 def test_pages_of_a_pdf(page, tmp_path):
     path = tmp_path / "two.pdf"
     sheets = [Image.new("RGB", (200, 200), colour) for colour in ("red", "blue")]
