@@ -26,13 +26,13 @@ _PAGE = """
 html { overflow-y: scroll; }
 /* The player before Gradio has built the page: where it will stand then. */
 #early { position: absolute; z-index: 1001; inset: 0 0 auto; min-height: 100vh; box-sizing: border-box;
-  padding: 144px max(32px, 100% - 1528px) 40px calc(48px + max(270px, (min(100%, 1560px) - 80px) / 5));
+  padding: 144px max(32px, 50% - 748px) 40px calc(max(48px, 50% - 732px) + max(270px, (min(100%, 1560px) - 80px) / 5));
   background: var(--bg); font-family: system-ui, sans-serif; }
-#early > b { position: absolute; left: 32px; top: 16px; font: 600 26px/34px system-ui, sans-serif; }
-#early > span { position: absolute; left: 32px; top: 72px; font-size: 15px; }
+#early > b { position: absolute; left: max(32px, 50% - 748px); top: 16px; font: 600 26px/34px system-ui, sans-serif; }
+#early > span { position: absolute; left: max(32px, 50% - 748px); top: 72px; font-size: 15px; }
 .dark #early { background: var(--bg-dark); }
 #early [data-action=tour] { visibility: hidden; } /* its card needs the rest of the page */
-.gradio-container { max-width: 1560px !important; }
+.gradio-container { max-width: 1560px !important; margin: 0 auto !important; }
 #head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
 #head p { margin: 0; color: var(--body-text-color-subdued); font-size: 15px; }

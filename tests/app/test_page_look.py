@@ -77,6 +77,19 @@ def test_dark_theme_reaches_the_figures(stub_server, visit):
     )
 
 
+@pytest.mark.parametrize("width", [1600, 1920, 2560])
+def test_a_wide_page_stands_in_the_middle_and_the_tour_beside_the_charts(stub_server, visit, width):
+    page = visit(stub_server, width=width)
+    page.click("[data-action=tour]")
+    left, right, charts, card = page.evaluate(
+        """['main', 'main', '#watch', '.gl-tour'].map((s, i) => {
+          const { left, right } = document.querySelector(s).getBoundingClientRect();
+          return i % 2 ? right : left;
+        })"""
+    )
+    assert left == pytest.approx(width - right) and left < card < charts
+
+
 def test_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
