@@ -1,4 +1,4 @@
-/* The time line: one row a lane, one bar a round, drafting light and the target's pass solid. */
+/* The time line: one row a lane, one bar a round, drafting faint and the target's pass solid. */
 (function (G) {
   "use strict";
 

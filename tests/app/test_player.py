@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from glance import trace
 from tests.app import fake
-from tests.app.alone import EMOJI, PLAIN, focused, start_tour
+from tests.app.alone import EMOJI, PLAIN, TOURS, focused, start_tour
 from tests.app.steps import data, feed, player
 
 pytestmark = pytest.mark.browser
@@ -163,6 +163,15 @@ def test_no_label_lies_on_another(page):
         }})""",
         )
         assert min(gaps) >= 16
+
+
+def test_the_words_for_a_bar_are_true_in_both_themes(page):
+    """What is half transparent is lighter on white and darker on black."""
+    step = next(text for text in TOURS if "time line" in text)
+    for words in (page.inner_text(".gl-hint"), step):
+        assert "faint" in words and "light" not in words
+    drafting, checking = player(page, "P.timeline.plot.data.slice(0, 2).map((d) => d.marker.opacity)")
+    assert drafting < 1 and checking is None
 
 
 def test_a_character_of_several_tokens_is_not_cut(page):
