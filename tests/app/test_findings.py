@@ -372,6 +372,17 @@ def test_a_run_of_one_lane_without_rounds(page):
     assert "Nothing has been drafted" in page.inner_text(HOST.format("findings"))
 
 
+@pytest.mark.parametrize("width", [390, 820, 1240])
+def test_no_bar_reaches_the_label_above_them(page, width):
+    page.set_viewport_size({"width": width, "height": 850})
+    show(page, "".join(fake.lines(run=f"label{width}", full=True)))
+    figure = page.locator(".gl-figure").first
+    label, figure = figure.locator(".annotation-text").bounding_box(), figure.bounding_box()
+    top = label["y"] - figure["y"]
+    assert top >= 0 and top + label["height"] <= ask(page, "F.acceptance._fullLayout._size.t")
+    assert label["x"] + label["width"] <= figure["x"] + figure["width"]
+
+
 @pytest.mark.parametrize("width", [390, 1240])
 def test_nothing_is_wider_than_the_page(page, width):
     page.set_viewport_size({"width": width, "height": 850})
