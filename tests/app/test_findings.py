@@ -241,9 +241,9 @@ def test_a_difference_is_told_with_both_tokens_and_the_margin(page):
     run = show(page, "".join(fake.lines(seed=2, run="differs", differs=True, full=True)))
     identity = run.lane("eagle3").end.identity
     say = page.inner_text(HOST.format("audit") + " .gl-audit-say")
-    pieces = {i: p.decode("utf-8", "replace").strip() for i, p in run.pieces.items()}
+    got, expected = (run.pieces[i].decode() for i in (identity.got, identity.expected))
     assert say.startswith(f"EAGLE-3 differs from Autoregressive at token {identity.index}: ")
-    assert f"“{pieces[identity.got]}” instead of “{pieces[identity.expected]}”" in say
+    assert got.startswith(" ") and f"“·{got.strip()}” instead of “{expected}”" in say, "with its blank, as in the table"
     assert f"{identity.margin} apart there, which rounding alone can turn around" in say
     page.click(HOST.format("audit") + " button:has-text('first difference')")
     assert page.locator(".gl-idrows .gl-other").count() == 1
