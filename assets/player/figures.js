@@ -117,7 +117,7 @@
     }));
     const made = layout(theme, width, (52 + 36 * run.lanes.length) * theme.size, {
       barmode: "stack",
-      xaxis: { ticksuffix: " ms", nticks: narrow ? 4 : 7, separatethousands: true, exponentformat: "none" },
+      xaxis: G.timeTicks(run.total, narrow ? 4 : 7),
       yaxis: {
         range: [run.lanes.length - 0.5, -0.5], showgrid: false, tickvals: run.lanes.map((lane) => lane.order),
         ticktext: run.lanes.map((lane) => (narrow ? "" : name(lane) + " ")),

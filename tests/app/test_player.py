@@ -174,6 +174,28 @@ def test_the_words_for_a_bar_are_true_in_both_themes(page):
     assert drafting < 1 and checking is None
 
 
+def test_a_long_run_is_told_in_seconds_on_clock_and_axes(page):
+    made = [json.loads(line) for line in fake.lines(run="long")]
+    signs = lambda: player(  # noqa: E731
+        page,
+        """[P.timeline.plot, P.panels[0].stages].map(
+          (plot) => [...plot.querySelectorAll('.xtick')].map((tick) => tick.textContent))""",
+    )
+    for rnd in made:
+        if rnd["kind"] == "round":
+            rnd["ms"] = {stage: 10 * ms for stage, ms in rnd["ms"].items()}
+    for text, unit in (("".join(json.dumps(line) + "\n" for line in made), "s"), (PLAIN, "ms")):
+        feed(page, text)
+        page.wait_for_selector(f"[data-drawn^='{data(page, 'run')} ']")
+        for ticks in signs():
+            assert len(ticks) > 2 and all(tick.endswith(f" {unit}") for tick in ticks)
+        assert player(page, "P.parts.clock.textContent").endswith(f" {unit}")
+    assert page.evaluate("[1999, 2000, 9315].map(Glance.ms)") == ["1999 ms", "2.0 s", "9.3 s"]
+    assert page.evaluate("Glance.timeTicks(2100, 9).ticktext") == [
+        "0 s", "0.5 s", "1 s", "1.5 s", "2 s",
+    ]  # fmt: skip
+
+
 def test_a_character_of_several_tokens_is_not_cut(page):
     text = page.locator(".gl-lane[data-lane=eagle3] .gl-text span").evaluate_all("s => s.map((e) => e.textContent)")
     assert "".join(EMOJI) in "".join(text)
