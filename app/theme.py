@@ -63,7 +63,8 @@ html { overflow-y: scroll; }
 }
 body.gl-large .gradio-container { max-width: none !important; --text-xs: 14px; --text-sm: 16px; --text-md: 18px;
   --text-lg: 21px; --input-text-size: 18px; --block-label-text-size: 16px; --block-info-text-size: 16px;
-  --checkbox-label-text-size: 18px; --button-large-text-size: 20px; }
+  --checkbox-label-text-size: 18px; --button-large-text-size: 20px; --button-small-text-size: 17px;
+  --block-title-text-size: 18px; --section-header-text-size: 20px; }
 body.gl-large .row:has(> #watch) { flex-direction: column; }
 body.gl-large .row:has(> #watch) > * { width: 100%; flex: none; }
 body.gl-large #ask { order: 2; }
@@ -71,6 +72,7 @@ body.gl-large #ask-link { display: inline; }
 body.gl-large #head h1 { font-size: 34px; }
 body.gl-large #head p, body.gl-large #status .gl-status { font-size: 20px; }
 body.gl-large .gl-note p { font-size: 16px; }
+body.gl-large #upload .file-preview { font-size: 17px; }
 body.gl-large #examples button { font-size: 17px; flex-basis: 200px; max-width: 320px; min-height: 68px; }
 body.gl-large #examples img { width: 74px; height: 58px; }
 """

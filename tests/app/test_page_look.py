@@ -90,6 +90,17 @@ def test_a_wide_page_stands_in_the_middle_and_the_tour_beside_the_charts(stub_se
     assert left == pytest.approx(width - right) and left < card < charts
 
 
+def test_a_projector_enlarges_all_of_the_page(stub_server, visit):
+    page = visit(stub_server)
+    page.click("[data-action=projector]")
+    small = page.evaluate(
+        """[...document.querySelectorAll('#ask *, #watch .label-wrap *')]
+          .filter((e) => e.checkVisibility() && parseFloat(getComputedStyle(e).fontSize) < 16)
+          .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).map((e) => e.textContent)"""
+    )
+    assert small == []
+
+
 def test_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
