@@ -75,6 +75,12 @@ body.gl-large .gl-note p { font-size: 16px; }
 body.gl-large #upload .file-preview { font-size: 17px; }
 body.gl-large #examples button { font-size: 17px; flex-basis: 200px; max-width: 320px; min-height: 68px; }
 body.gl-large #examples img { width: 74px; height: 58px; }
+@media print {
+  html { overflow: visible; }
+  #ask > :not(#seen), #seen .icon-button-wrapper, #watch > :not(#view), #ask-link, footer { display: none !important; }
+  gradio-app, .gradio-container, .gradio-container :has(#view) { display: block !important;
+    overflow: visible !important; }
+}
 """
 
 # In a style element of the page: Gradio rewrites what it gets as `css`, and loses container queries on the way.

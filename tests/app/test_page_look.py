@@ -101,6 +101,32 @@ def test_a_projector_enlarges_all_of_the_page(stub_server, visit):
     assert small == []
 
 
+PRINTED = """() => {
+  const shown = (s) => [...document.querySelectorAll(s)].filter((e) => e.checkVisibility());
+  const boxes = shown('.gl-root, .gl-root *').filter((e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowY));
+  const wide = shown('.gl-time .main-svg, .gl-figure .main-svg')
+    .filter((e) => e.getBoundingClientRect().right > innerWidth);
+  return [boxes, wide].map((list) => list.map((e) => e.getAttribute('class')));
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_printed_page_shows_what_is_to_be_read_and_all_of_it(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    page.click("[data-action=tour]")
+    page.set_viewport_size({"width": 760, "height": 900})
+    page.emulate_media(media="print")
+    page.wait_for_function("() => !document.body.classList.contains('dark')")
+    for kind in ("question", "lane .gl-text", "lane dd", "time", "say", "tree", "facts"):
+        assert page.is_visible(f"{ROOT} .gl-{kind}"), kind
+    pressed = [f"{kind}:visible" for kind in ("button:not(:has(img))", "input", "select", "textarea", ".gl-tour")]
+    assert page.locator(", ".join(pressed)).count() == 0
+    assert page.evaluate(PRINTED) == [[], []]
+    page.emulate_media(media="screen")
+    page.wait_for_function("dark => document.body.classList.contains('dark') === dark", arg=theme == "dark")
+    assert page.is_visible(".gl-controls") and page.is_visible("#go")
+
+
 def test_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
