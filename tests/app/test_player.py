@@ -196,6 +196,20 @@ def test_a_long_run_is_told_in_seconds_on_clock_and_axes(page):
     ]  # fmt: skip
 
 
+def test_a_long_run_leaves_nothing_behind(page):
+    """The page holds as much after it has been gone through a second time as after the first."""
+    feed(page, "".join(fake.lines(fake.ANSWER * 2, run="leak", full=True)))
+    rounds = sum(player(page, "P.run.lanes.map((lane) => lane.rounds.length)"))
+    assert rounds > 280
+    page.wait_for_selector("[data-drawn^='leak ']")
+    held = []
+    for _ in range(2):
+        player(page, "P.run.lanes.forEach((lane, i) => { P.choose(i); lane.end.forEach((t) => P.seek(t)); })")
+        player(page, "P.sections.shelf.forEach((place) => P.sections.tell(place))")
+        held.append(page.evaluate("['*', '.js-plotly-plot'].map((s) => document.querySelectorAll(s).length)"))
+    assert held[0] == held[1]
+
+
 def test_a_character_of_several_tokens_is_not_cut(page):
     text = page.locator(".gl-lane[data-lane=eagle3] .gl-text span").evaluate_all("s => s.map((e) => e.textContent)")
     assert "".join(EMOJI) in "".join(text)
