@@ -26,13 +26,13 @@ _PAGE = """
 html { overflow-y: scroll; }
 /* The player before Gradio has built the page: where it will stand then. */
 #early { position: absolute; z-index: 1001; inset: 0 0 auto; min-height: 100vh; box-sizing: border-box;
-  padding: 144px max(32px, 100% - 1528px) 40px calc(48px + max(270px, (min(100%, 1560px) - 80px) / 5));
+  padding: 144px max(32px, 50% - 748px) 40px calc(max(48px, 50% - 732px) + max(270px, (min(100%, 1560px) - 80px) / 5));
   background: var(--bg); font-family: system-ui, sans-serif; }
-#early > b { position: absolute; left: 32px; top: 16px; font: 600 26px/34px system-ui, sans-serif; }
-#early > span { position: absolute; left: 32px; top: 72px; font-size: 15px; }
+#early > b { position: absolute; left: max(32px, 50% - 748px); top: 16px; font: 600 26px/34px system-ui, sans-serif; }
+#early > span { position: absolute; left: max(32px, 50% - 748px); top: 72px; font-size: 15px; }
 .dark #early { background: var(--bg-dark); }
 #early [data-action=tour] { visibility: hidden; } /* its card needs the rest of the page */
-.gradio-container { max-width: 1560px !important; }
+.gradio-container { max-width: 1560px !important; margin: 0 auto !important; }
 #head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
 #head p { margin: 0; color: var(--body-text-color-subdued); font-size: 15px; }
@@ -63,7 +63,8 @@ html { overflow-y: scroll; }
 }
 body.gl-large .gradio-container { max-width: none !important; --text-xs: 14px; --text-sm: 16px; --text-md: 18px;
   --text-lg: 21px; --input-text-size: 18px; --block-label-text-size: 16px; --block-info-text-size: 16px;
-  --checkbox-label-text-size: 18px; --button-large-text-size: 20px; }
+  --checkbox-label-text-size: 18px; --button-large-text-size: 20px; --button-small-text-size: 17px;
+  --block-title-text-size: 18px; --section-header-text-size: 20px; }
 body.gl-large .row:has(> #watch) { flex-direction: column; }
 body.gl-large .row:has(> #watch) > * { width: 100%; flex: none; }
 body.gl-large #ask { order: 2; }
@@ -71,8 +72,15 @@ body.gl-large #ask-link { display: inline; }
 body.gl-large #head h1 { font-size: 34px; }
 body.gl-large #head p, body.gl-large #status .gl-status { font-size: 20px; }
 body.gl-large .gl-note p { font-size: 16px; }
+body.gl-large #upload .file-preview { font-size: 17px; }
 body.gl-large #examples button { font-size: 17px; flex-basis: 200px; max-width: 320px; min-height: 68px; }
 body.gl-large #examples img { width: 74px; height: 58px; }
+@media print {
+  html { overflow: visible; }
+  #ask > :not(#seen), #seen .icon-button-wrapper, #watch > :not(#view), #ask-link, footer { display: none !important; }
+  gradio-app, .gradio-container, .gradio-container :has(#view) { display: block !important;
+    overflow: visible !important; }
+}
 """
 
 # In a style element of the page: Gradio rewrites what it gets as `css`, and loses container queries on the way.

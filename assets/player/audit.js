@@ -32,7 +32,7 @@
     return { index, got: ours[index], expected: theirs[index] };
   };
 
-  const quote = (run, id) => id === undefined || id === null ? "the end" : { token: run.words(id) };
+  const quote = (run, id) => id === undefined || id === null ? "the end" : { token: run.label(id, 24) };
   const drawn = (run) => run.header.settings.temperature > 0;
 
   /** How probability divides between two tokens whose logits lie `margin` apart, in percent. */

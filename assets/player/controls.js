@@ -79,7 +79,7 @@
         button("next", "Next round", "→"), button("last", "To the end", "End"), parts.live, parts.clock,
         G.el("label", { class: "gl-speed" }, "Speed ", parts.speed)),
       G.el("div", { class: "gl-race" }, parts.scrub, parts.timeWrap,
-        G.el("p", { class: "gl-hint" }, "One bar a round: light is drafting, solid is the target’s pass, the number is the tokens gained.")),
+        G.el("p", { class: "gl-hint" }, "One bar a round: faint is drafting, solid is the target’s pass, the number is the tokens gained.")),
       G.el("div", { class: "gl-microscope" },
         G.el("div", { class: "gl-round-head" }, parts.tabs, parts.position,
           G.el("div", { class: "gl-moves" }, parts.rarer, parts.rare, parts.slow)),

@@ -58,15 +58,15 @@
         hovertemplate: "%{customdata} of " + lengths.length + " rounds accepted %{x}<extra>" + name(lane) + "</extra>",
       };
     });
-    return {
-      data, layout: layout(theme, width, 210 * theme.size, {
-        barmode: "group", bargap: 0.25,
-        xaxis: { title: { text: "tokens accepted in a round, a" }, dtick: most > 12 ? 2 : 1, showgrid: false, range: [-0.6, most + 0.6] },
-        yaxis: { title: { text: "% of rounds" }, rangemode: "tozero", nticks: 5 },
-        shapes: [{ type: "rect", layer: "below", xref: "x", yref: "paper", x0: LONG - 0.5, x1: most + 0.6, y0: 0, y1: 1, line: { width: 0 }, fillcolor: theme.grid, opacity: 0.55 }],
-        annotations: [{ xref: "x", yref: "paper", x: LONG - 0.4, y: 1, text: "a ≥ " + LONG, showarrow: false, xanchor: "left", yanchor: "top", font: { color: theme.muted } }],
-      }),
-    };
+    const made = layout(theme, width, 220 * theme.size, {
+      barmode: "group", bargap: 0.25,
+      xaxis: { title: { text: "tokens accepted in a round, a" }, dtick: most > 12 ? 2 : 1, showgrid: false, range: [-0.6, most + 0.6] },
+      yaxis: { title: { text: "% of rounds" }, rangemode: "tozero", nticks: 5 },
+      shapes: [{ type: "rect", layer: "below", xref: "x", yref: "paper", x0: LONG - 0.5, x1: most + 0.6, y0: 0, y1: 1, line: { width: 0 }, fillcolor: theme.grid, opacity: 0.55 }],
+      annotations: [{ xref: "x", yref: "paper", x: LONG - 0.5, y: 1, text: "a ≥ " + LONG, showarrow: false, xanchor: "left", yanchor: "bottom", font: { color: theme.muted } }],
+    });
+    made.margin.t = 20 * theme.size; // room for the label above all bars
+    return { data, layout: made };
   };
 
   /** Accepted length against root entropy: every round, each lane's law with its interval, and the paper's brackets. */
@@ -117,7 +117,7 @@
     }));
     const made = layout(theme, width, (52 + 36 * run.lanes.length) * theme.size, {
       barmode: "stack",
-      xaxis: { ticksuffix: " ms", nticks: narrow ? 4 : 7, separatethousands: true, exponentformat: "none" },
+      xaxis: G.timeTicks(run.total, narrow ? 4 : 7),
       yaxis: {
         range: [run.lanes.length - 0.5, -0.5], showgrid: false, tickvals: run.lanes.map((lane) => lane.order),
         ticktext: run.lanes.map((lane) => (narrow ? "" : name(lane) + " ")),

@@ -5,6 +5,7 @@
   const CONFIG = { displayModeBar: false, responsive: false };
   const DARKEST = 2; // nats; a token of this entropy and above has the full shade
   const NEEDED = 10; // rounds for a law, as in glance/law.py
+  const paper = window.matchMedia("print");
 
   const lanePart = (lane, ...words) => G.el("li", {}, G.laneMark(lane), G.el("b", {}, lane.name), ...words);
   const signed = (x) => (x < 0 ? "−" : "") + Math.abs(x).toFixed(2);
@@ -117,7 +118,7 @@
       }));
     }
 
-    /** One figure a task, so that no frame of the player waits for all of them. */
+    /** One figure a task, so that no frame of the player waits for all of them; what is printed waits for none. */
     draw() {
       clearTimeout(this.waiting);
       const { player } = this, run = this.shown, { theme, lines } = player;
@@ -128,7 +129,8 @@
         const { data, layout } = figure(run, theme, plot.clientWidth);
         Plotly.react(plot, data, layout, CONFIG);
         if (plot === this.law) this.listen(plot);
-        if (figures.length) this.waiting = setTimeout(next, 0);
+        if (figures.length && paper.matches) next();
+        else if (figures.length) this.waiting = setTimeout(next, 0);
         else this.host.dataset.drawn = run.header.run + " " + lines;
         if (plot === this.law) this.mark();
       };

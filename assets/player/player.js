@@ -8,7 +8,7 @@
   const SLOW_SECONDS = { draft: 1.1, build: 0.8, verify: 1.1, commit: 0.5 };
   const SETTLE_MS = 1000; // a growing run that is silent this long is drawn as it stands
   const THUMB = 20; // width of the range's thumb, as in the style sheet
-  const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)"), paper = window.matchMedia("print");
 
   /** After the next frame is on screen. */
   const soon = (does) => requestAnimationFrame(() => setTimeout(does));
@@ -38,6 +38,12 @@
         this.width = root.clientWidth;
         this.redraw();
       }).observe(root);
+      let dark = false;
+      paper.addEventListener("change", () => { // paper is white and of another width, and no observer hears of it in time
+        if (paper.matches) dark = document.body.classList.contains("dark");
+        if (dark) document.body.classList.toggle("dark", !paper.matches);
+        this.redraw();
+      });
       const classes = () => document.body.className + " " + document.documentElement.className;
       let worn = classes();
       const themes = new MutationObserver(() => {

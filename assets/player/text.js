@@ -55,9 +55,20 @@
 
   G.fixed = (x, digits = 1) => Number.isFinite(x) ? x.toFixed(digits) : "–";
 
+  const LONG_MS = 2000; // from here on times are told in seconds
+
   /** Milliseconds in few characters. */
-  G.ms = (x) => !Number.isFinite(x) ? "–" : x >= 10000 ? (x / 1000).toFixed(1) + " s"
+  G.ms = (x) => !Number.isFinite(x) ? "–" : x >= LONG_MS ? (x / 1000).toFixed(1) + " s"
     : x >= 100 ? x.toFixed(0) + " ms" : x >= 10 ? x.toFixed(1) + " ms" : x.toFixed(2) + " ms";
+
+  /** The ticks of an axis of times from 0 to `most` milliseconds, at most about `count`: Plotly would write "5k ms". */
+  G.timeTicks = function (most, count) {
+    if (most < LONG_MS) return { ticksuffix: " ms", nticks: count, separatethousands: true };
+    const rough = most / 1000 / count, power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((n) => n * power >= rough);
+    const ticks = Array.from({ length: Math.floor(most / 1000 / step) + 1 }, (_, i) => +(i * step).toPrecision(3));
+    return { tickvals: ticks.map((s) => 1000 * s), ticktext: ticks.map((s) => s + " s") };
+  };
 
   G.plural = (n, one, many = one + "s") => n + " " + (n === 1 ? one : many);
 

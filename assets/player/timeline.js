@@ -1,4 +1,4 @@
-/* The time line: one row a lane, one bar a round, drafting light and the target's pass solid. */
+/* The time line: one row a lane, one bar a round, drafting faint and the target's pass solid. */
 (function (G) {
   "use strict";
 
@@ -98,7 +98,7 @@
         barmode: "overlay", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false,
         font: { family: "system-ui, sans-serif", color: theme.fg, size: 12 * theme.size }, hovermode: "closest",
         hoverlabel: { bgcolor: theme.bg, bordercolor: theme.fg, font: { family: "system-ui, sans-serif", color: theme.fg, size: 12.5 * theme.size }, align: "left" },
-        xaxis: { range: [0, run.total], ticksuffix: " ms", gridcolor: theme.grid, zeroline: false, fixedrange: true, nticks: narrow ? 5 : 9, separatethousands: true },
+        xaxis: { range: [0, run.total], ...G.timeTicks(run.total, narrow ? 5 : 9), gridcolor: theme.grid, zeroline: false, fixedrange: true },
         yaxis: {
           range: [rows - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false, showticklabels: !narrow,
           tickvals: run.lanes.map((lane) => lane.order), ticktext: run.lanes.map((lane) => G.escape(lane.name) + " "),

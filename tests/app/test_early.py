@@ -67,8 +67,9 @@ def test_behind_a_proxy_nothing_is_asked_for_without_encryption(sub_path):
 
 
 @pytest.mark.browser
-def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_place(stub_server, visit):
-    page = visit.blank(reduced_motion="no-preference", viewport={"width": 1280, "height": 900})
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_place(stub_server, visit, width):
+    page = visit.blank(reduced_motion="no-preference", viewport={"width": width, "height": 900})
     held = hold(page, "**/assets/index-*.js")
     page.goto(stub_server, wait_until="commit")
     page.wait_for_selector("#early .gl-root[data-ready][data-playing='1']")
@@ -77,10 +78,11 @@ def test_it_plays_while_the_rest_of_the_page_is_on_its_way_and_goes_on_in_its_pl
     page.evaluate(
         "() => { window.kept = document.querySelector('#early .gl-root'); kept.player.pause(); kept.player.seek(9); }"
     )
-    width = page.evaluate("kept.clientWidth")
+    place = "[kept.getBoundingClientRect().left, kept.clientWidth]"
+    before = page.evaluate(place)
     held().continue_()
     page.wait_for_selector(f"{ROOT}[data-ready]")
     assert page.evaluate(f"document.querySelector('{ROOT}') === kept") and page.locator(".gl-root").count() == 1
     assert page.get_attribute(ROOT, "data-t") == "9.000" and page.locator("#early").count() == 0
-    assert page.evaluate("kept.clientWidth") == width, "nothing is drawn twice"
+    assert page.evaluate(place) == before, "nothing is drawn twice, and nothing jumps"
     assert page.is_visible("[data-action=tour]")

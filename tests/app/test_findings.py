@@ -241,9 +241,9 @@ def test_a_difference_is_told_with_both_tokens_and_the_margin(page):
     run = show(page, "".join(fake.lines(seed=2, run="differs", differs=True, full=True)))
     identity = run.lane("eagle3").end.identity
     say = page.inner_text(HOST.format("audit") + " .gl-audit-say")
-    pieces = {i: p.decode("utf-8", "replace").strip() for i, p in run.pieces.items()}
+    got, expected = (run.pieces[i].decode() for i in (identity.got, identity.expected))
     assert say.startswith(f"EAGLE-3 differs from Autoregressive at token {identity.index}: ")
-    assert f"“{pieces[identity.got]}” instead of “{pieces[identity.expected]}”" in say
+    assert got.startswith(" ") and f"“·{got.strip()}” instead of “{expected}”" in say, "with its blank, as in the table"
     assert f"{identity.margin} apart there, which rounding alone can turn around" in say
     page.click(HOST.format("audit") + " button:has-text('first difference')")
     assert page.locator(".gl-idrows .gl-other").count() == 1
@@ -370,6 +370,17 @@ def test_a_run_of_one_lane_without_rounds(page):
     show(page, trace.write(trace.Trace(header, (replace(run.lanes[0], rounds=()),), run.pieces)))
     assert page.inner_text(HOST.format("audit") + " .gl-audit-say").startswith("One decoder ran")
     assert "Nothing has been drafted" in page.inner_text(HOST.format("findings"))
+
+
+@pytest.mark.parametrize("width", [390, 820, 1240])
+def test_no_bar_reaches_the_label_above_them(page, width):
+    page.set_viewport_size({"width": width, "height": 850})
+    show(page, "".join(fake.lines(run=f"label{width}", full=True)))
+    figure = page.locator(".gl-figure").first
+    label, figure = figure.locator(".annotation-text").bounding_box(), figure.bounding_box()
+    top = label["y"] - figure["y"]
+    assert top >= 0 and top + label["height"] <= ask(page, "F.acceptance._fullLayout._size.t")
+    assert label["x"] + label["width"] <= figure["x"] + figure["width"]
 
 
 @pytest.mark.parametrize("width", [390, 1240])

@@ -77,6 +77,56 @@ def test_dark_theme_reaches_the_figures(stub_server, visit):
     )
 
 
+@pytest.mark.parametrize("width", [1600, 1920, 2560])
+def test_a_wide_page_stands_in_the_middle_and_the_tour_beside_the_charts(stub_server, visit, width):
+    page = visit(stub_server, width=width)
+    page.click("[data-action=tour]")
+    left, right, charts, card = page.evaluate(
+        """['main', 'main', '#watch', '.gl-tour'].map((s, i) => {
+          const { left, right } = document.querySelector(s).getBoundingClientRect();
+          return i % 2 ? right : left;
+        })"""
+    )
+    assert left == pytest.approx(width - right) and left < card < charts
+
+
+def test_a_projector_enlarges_all_of_the_page(stub_server, visit):
+    page = visit(stub_server)
+    page.click("[data-action=projector]")
+    small = page.evaluate(
+        """[...document.querySelectorAll('#ask *, #watch .label-wrap *')]
+          .filter((e) => e.checkVisibility() && parseFloat(getComputedStyle(e).fontSize) < 16)
+          .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).map((e) => e.textContent)"""
+    )
+    assert small == []
+
+
+PRINTED = """() => {
+  const shown = (s) => [...document.querySelectorAll(s)].filter((e) => e.checkVisibility());
+  const boxes = shown('.gl-root, .gl-root *').filter((e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowY));
+  const wide = shown('.gl-time .main-svg, .gl-figure .main-svg')
+    .filter((e) => e.getBoundingClientRect().right > innerWidth);
+  return [boxes, wide].map((list) => list.map((e) => e.getAttribute('class')));
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_printed_page_shows_what_is_to_be_read_and_all_of_it(stub_server, visit, theme):
+    page = visit(stub_server, theme=theme)
+    page.click("[data-action=tour]")
+    page.set_viewport_size({"width": 760, "height": 900})
+    page.emulate_media(media="print")
+    page.wait_for_function("() => !document.body.classList.contains('dark')")
+    for kind in ("question", "lane .gl-text", "lane dd", "time", "say", "tree", "facts"):
+        assert page.is_visible(f"{ROOT} .gl-{kind}"), kind
+    pressed = [f"{kind}:visible" for kind in ("button:not(:has(img))", "input", "select", "textarea", ".gl-tour")]
+    assert page.locator(", ".join(pressed)).count() == 0
+    assert page.evaluate(PRINTED) == [[], []]
+    page.emulate_media(media="screen")
+    page.wait_for_function("dark => document.body.classList.contains('dark') === dark", arg=theme == "dark")
+    assert page.is_visible(".gl-controls") and page.is_visible("#go")
+
+
 def test_phone(stub_server, visit):
     page = visit(stub_server, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

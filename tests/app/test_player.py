@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from glance import trace
 from tests.app import fake
-from tests.app.alone import EMOJI, PLAIN, focused, start_tour
+from tests.app.alone import EMOJI, PLAIN, TOURS, focused, start_tour
 from tests.app.steps import data, feed, player
 
 pytestmark = pytest.mark.browser
@@ -163,6 +163,51 @@ def test_no_label_lies_on_another(page):
         }})""",
         )
         assert min(gaps) >= 16
+
+
+def test_the_words_for_a_bar_are_true_in_both_themes(page):
+    """What is half transparent is lighter on white and darker on black."""
+    step = next(text for text in TOURS if "time line" in text)
+    for words in (page.inner_text(".gl-hint"), step):
+        assert "faint" in words and "light" not in words
+    drafting, checking = player(page, "P.timeline.plot.data.slice(0, 2).map((d) => d.marker.opacity)")
+    assert drafting < 1 and checking is None
+
+
+def test_a_long_run_is_told_in_seconds_on_clock_and_axes(page):
+    made = [json.loads(line) for line in fake.lines(run="long")]
+    signs = lambda: player(  # noqa: E731
+        page,
+        """[P.timeline.plot, P.panels[0].stages].map(
+          (plot) => [...plot.querySelectorAll('.xtick')].map((tick) => tick.textContent))""",
+    )
+    for rnd in made:
+        if rnd["kind"] == "round":
+            rnd["ms"] = {stage: 10 * ms for stage, ms in rnd["ms"].items()}
+    for text, unit in (("".join(json.dumps(line) + "\n" for line in made), "s"), (PLAIN, "ms")):
+        feed(page, text)
+        page.wait_for_selector(f"[data-drawn^='{data(page, 'run')} ']")
+        for ticks in signs():
+            assert len(ticks) > 2 and all(tick.endswith(f" {unit}") for tick in ticks)
+        assert player(page, "P.parts.clock.textContent").endswith(f" {unit}")
+    assert page.evaluate("[1999, 2000, 9315].map(Glance.ms)") == ["1999 ms", "2.0 s", "9.3 s"]
+    assert page.evaluate("Glance.timeTicks(2100, 9).ticktext") == [
+        "0 s", "0.5 s", "1 s", "1.5 s", "2 s",
+    ]  # fmt: skip
+
+
+def test_a_long_run_leaves_nothing_behind(page):
+    """The page holds as much after it has been gone through a second time as after the first."""
+    feed(page, "".join(fake.lines(fake.ANSWER * 2, run="leak", full=True)))
+    rounds = sum(player(page, "P.run.lanes.map((lane) => lane.rounds.length)"))
+    assert rounds > 280
+    page.wait_for_selector("[data-drawn^='leak ']")
+    held = []
+    for _ in range(2):
+        player(page, "P.run.lanes.forEach((lane, i) => { P.choose(i); lane.end.forEach((t) => P.seek(t)); })")
+        player(page, "P.sections.shelf.forEach((place) => P.sections.tell(place))")
+        held.append(page.evaluate("['*', '.js-plotly-plot'].map((s) => document.querySelectorAll(s).length)"))
+    assert held[0] == held[1]
 
 
 def test_a_character_of_several_tokens_is_not_cut(page):
