@@ -102,6 +102,7 @@ BLOCK_REFUSALS = {
     "another depth": ({"num_target_layers": 36}, "36 layers"),
     "another shape": ({"intermediate_size": 64}, "shape"),
     "more layers": ({"num_hidden_layers": 3}, "lacks the tensor layers.2"),
+    "layers beyond memory": ({"num_hidden_layers": 10**7}, "lacks the tensor layers.2"),
     "fewer layers": ({"num_hidden_layers": 1}, "unknown tensor layers.1"),
     "scaled positions": ({"rope_scaling": {"rope_type": "yarn", "factor": 4}}, "yarn"),
     "sections that do not add up": ({"rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 1]}}, "not 8 in all"),
@@ -113,6 +114,11 @@ BLOCK_REFUSALS = {
     "no inner config": ({"dflash_config": None}, "lacks 'mask_token_id'"),
     "a size that is text": ({"hidden_size": "32"}, "'32' for 'hidden_size'"),
     "a size that is no whole number": ({"block_size": 8.5}, "8.5 for 'block_size'"),
+    **{
+        f"theta {str(theta)[:9]}": ({"rope_theta": None, "rope_parameters": {"rope_theta": theta}}, "for 'rope_theta'")
+        for theta in ("abc", [1], float("nan"), float("inf"), 10**400, -1, True)
+    },
+    "an infinite epsilon": ({"rms_norm_eps": float("inf")}, "inf for 'rms_norm_eps'"),
     "a block of one": ({"block_size": 1}, "at least 2 slots"),
     "no heads": ({"num_attention_heads": 0}, "0 for 'num_attention_heads'"),
     "heads that do not divide": ({"num_key_value_heads": 3}, "3 for keys"),
@@ -170,6 +176,7 @@ def assert_in(part: str, sentence: str) -> None:
     ("changes", "message"),
     [
         ({"fc_weight": lambda t: (100 * t).to(torch.int8)}, "int8"),
+        ({"fc_weight": lambda t: t.to(torch.float8_e4m3fn)}, "float8_e4m3fn; use a head that is not quantized"),
         ({"fc_weight": lambda t: t / 0}, "not finite"),
         ({"fc_weight": lambda t: None}, "lacks the tensor fc.weight"),
         ({"d2t": lambda t: t.float()}, "float32"),
@@ -247,6 +254,13 @@ def test_a_head_in_shards_and_another_precision_is_read(one, block):
     assert_in("hold the same tensor; copy one head", refusal(load_block_head, block, one))
 
 
+def test_a_tensor_under_two_names_is_refused(one, block):
+    file = block / "model.safetensors"
+    tensors = load_file(file)
+    save_file({**tensors, "model.fc.weight": tensors["fc.weight"].clone()}, file)
+    assert_in("with and without the prefix model.; copy one", refusal(load_block_head, block, one))
+
+
 def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(one, eagle3, tmp_path):
     class Trap:
         def __reduce__(self):
@@ -269,7 +283,7 @@ def test_files_that_are_not_there_or_damaged(one, block, tmp_path):
     assert_in("damaged", refusal(load_block_head, block, one))
     (block / "model.safetensors").unlink()
     assert_in("no .safetensors", refusal(load_block_head, block, one))
-    for text, message in (("{", "not JSON"), ("[]", "not a JSON object")):
+    for text, message in (("{", "not JSON"), ("[" * 3000 + "]" * 3000, "not JSON"), ("[]", "not a JSON object")):
         (block / "config.json").write_text(text)
         assert_in(message, refusal(load_block_head, block, one))
     with pytest.raises(BadCheckpoint, match="no such folder"):

@@ -56,7 +56,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except OSError:
         raise BadCheckpoint(f"There is no config.json in {folder}; give the folder of a draft head.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadCheckpoint(f"The config.json in {folder} is not JSON; copy it again.") from None
     if not isinstance(raw, dict):
         raise BadCheckpoint(f"The config.json in {folder} is not a JSON object; copy it again.")
@@ -69,7 +69,7 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     Pickled files are read by torch's restricted loader, which takes tensors and nothing else.
 
     Raises:
-        BadCheckpoint: no weights, a damaged file, a tensor in two files, or a pickle that holds more than tensors.
+        BadCheckpoint: no weights, a damaged file, a tensor that comes twice, or a pickle that holds more than tensors.
     """
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     if not files:
@@ -81,6 +81,8 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
             raise BadCheckpoint(f"Two files in {folder} hold the same tensor; copy one head alone into a folder.")
         tensors.update(found)
     named = {name.removeprefix("model."): t for name, t in tensors.items()}
+    if len(named) < len(tensors):
+        raise BadCheckpoint(f"A tensor in {folder} is there with and without the prefix model.; copy one head alone.")
     return {name: t for name, t in named.items() if not name.endswith("rotary_emb.inv_freq")}
 
 
