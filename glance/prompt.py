@@ -69,8 +69,10 @@ def check_question(question: str) -> str:
     """The question without outer white space; halves of a torn emoji become U+FFFD.
 
     Raises:
-        BadInput: empty or too long.
+        BadInput: no text, empty or too long.
     """
+    if not isinstance(question, str | None):
+        raise BadInput(f"The question must be a text, not {type(question).__name__}; type one.")
     question = (question or "").strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not question:
         raise BadInput("Type a question first.")
