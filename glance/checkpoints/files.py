@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from ..errors import BadCheckpoint
 
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _TEXTS = ["*.json", "*.jinja", "*.txt", "*.model"]
 
 
@@ -28,7 +29,7 @@ def local(folder: str | Path) -> Path:
     path, name = Path(folder), str(folder)
     if path.is_dir():
         return path
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if not HUB_ID.fullmatch(name):
         raise BadCheckpoint(f"There is no such folder as {folder}; give a folder, or a hub id like owner/name.")
     try:
         copy = Path(snapshot_download(name, allow_patterns=[*_TEXTS, "*.safetensors"], ignore_patterns="*/*"))
