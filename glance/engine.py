@@ -39,7 +39,7 @@ class Settings:
             passes up to its last deferred token, besides its own.
 
     Raises:
-        BadInput: a value outside its range.
+        BadInput: a value of another type, or outside its range.
     """
 
     max_new_tokens: int = 256
@@ -51,17 +51,25 @@ class Settings:
     exact_ties: bool = False
 
     def __post_init__(self) -> None:
+        for names, kinds, said in (
+            (("max_new_tokens", "budget", "seed"), int, "whole number"),
+            (("temperature", "tie_threshold"), (int, float), "number"),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if not isinstance(value, kinds) or isinstance(value, bool):
+                    raise BadInput(f"The setting {name} must be a {said}, not {value!r}.")
         if not 1 <= self.max_new_tokens <= 4096:
             raise BadInput(f"New tokens must lie between 1 and 4096, not {self.max_new_tokens}.")
         if not 1 <= self.budget <= 512:
             raise BadInput(f"The budget must lie between 1 and 512 nodes, not {self.budget}.")
         if not 0 <= self.temperature <= 2:
-            raise BadInput(f"The temperature must lie between 0 and 2, not {self.temperature:g}.")
+            raise BadInput(f"The temperature must lie between 0 and 2, not {self.temperature}.")
         if not 0 <= self.seed <= MAX_SEED:
             raise BadInput(f"The seed must lie between 0 and {MAX_SEED}, not {self.seed}.")
         if not 0 <= self.tie_threshold < math.inf:
-            raise BadInput(f"The tie threshold must be 0 or a finite number above, not {self.tie_threshold:g}.")
-        if isinstance(self.stop, str) or not all(self.stop):
+            raise BadInput(f"The tie threshold must be 0 or a finite number above, not {self.tie_threshold}.")
+        if not isinstance(self.stop, list | tuple) or not all(isinstance(s, str) and s for s in self.stop):
             raise BadInput("Stop strings must be given as a list of texts, none of them empty.")
 
 

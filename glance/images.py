@@ -32,6 +32,8 @@ WORK_PIXELS = 2048 * 2048
 PDF_DPI = 150
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
+# How the files of these formats begin; those of AVIF and HEIF have `ftyp` behind four bytes.
+_RASTER = (b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF", b"BM", b"II*", b"MM\0*")
 _CHOOSE = "choose a PNG, JPEG, WebP, GIF, TIFF, BMP, HEIC or PDF file"
 
 # PDFium keeps state of its own for the whole process and is not thread-safe.
@@ -98,7 +100,7 @@ def _head(path: str | os.PathLike[str] | None) -> bytes:
         size = os.path.getsize(path)
         with open(path, "rb") as file:
             head = file.read(1024)
-    except OSError:
+    except (OSError, ValueError):  # the latter for a name that no file can have
         name = os.path.basename(path)
         raise BadInput(f"There is no readable file {name}; choose it again, or another one.") from None
     if size == 0:
@@ -110,12 +112,16 @@ def _head(path: str | os.PathLike[str] | None) -> bytes:
     return head
 
 
+def _is_raster(head: bytes) -> bool:
+    return head.startswith(_RASTER) or head[4:8] == b"ftyp"
+
+
 def _is_pdf(head: bytes) -> bool:
-    return b"%PDF-" in head
+    return b"%PDF-" in head and not _is_raster(head)  # a picture's metadata may hold anything
 
 
 def _load_raster(path: Any, head: bytes) -> tuple[Image.Image, list[str]]:
-    if b"<svg" in head.lower():
+    if b"<svg" in head.lower() and not _is_raster(head):
         raise BadInput("SVG drawings cannot be read; export the drawing as PNG and choose that.")
     notes: list[str] = []
     try:
@@ -149,7 +155,10 @@ def _to_rgb(image: Image.Image, notes: list[str]) -> Image.Image:
     """Every mode as RGB: 16 bits scaled rather than clipped, transparency on white rather than on black."""
     if image.mode.startswith("I"):
         deep = image.convert("I")
-        if image.mode != "I" or deep.getextrema()[1] > 255:
+        low, high = deep.getextrema()
+        if low < 0 or high > 65535:
+            raise BadInput("Pictures of 32-bit numbers cannot be read; save it as an 8-bit PNG and choose that.")
+        if image.mode != "I" or high > 255:
             deep = deep.point(lambda value: value / 257)
             notes.append("16 bits a colour scaled to 8")
         return deep.convert("L").convert("RGB")
@@ -183,7 +192,7 @@ def _too_large(what: str) -> BadInput:
 def _unreadable(head: bytes) -> str:
     if head[4:8] == b"ftyp" and pillow_heif is None:
         return "HEIC photos need the package pillow-heif here; save the photo as JPEG and choose that."
-    if head.startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF", b"BM", b"II*", b"MM\0*")):
+    if head.startswith(_RASTER):
         return "The picture is damaged or incomplete; save it again and choose the new file."
     return f"The file is neither a picture nor a PDF, whatever its name says; {_CHOOSE}."
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from transformers import PreTrainedTokenizerBase
 
-from .errors import BadInput
+from .errors import BadCheckpoint, BadInput
 from .images import check_aspect
 
 MAX_QUESTION = 2000  # characters
@@ -69,8 +69,10 @@ def check_question(question: str) -> str:
     """The question without outer white space; halves of a torn emoji become U+FFFD.
 
     Raises:
-        BadInput: empty or too long.
+        BadInput: no text, empty or too long.
     """
+    if not isinstance(question, str | None):
+        raise BadInput(f"The question must be a text, not {type(question).__name__}; type one.")
     question = (question or "").strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not question:
         raise BadInput("Type a question first.")
@@ -91,18 +93,25 @@ def check_image(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def chat_ids(tokenizer: PreTrainedTokenizerBase, question: str, images: int) -> list[int]:
+def chat_ids(tokenizer: PreTrainedTokenizerBase, question: str, images: int, image_token: int) -> list[int]:
     """Ids of a user's turn: the placeholders of some images, then the question, by the tokenizer's chat template.
 
     Raises:
         BadInput: an empty question or one that is too long.
+        BadCheckpoint: a chat template or an image token under which the images have not one placeholder each.
     """
     typed = neutralize(check_question(question), tokenizer.all_special_tokens + list(tokenizer.get_added_vocab()))
     content = [{"type": "image"}] * images + [{"type": "text", "text": typed}]
     text = tokenizer.apply_chat_template(
         [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
     )
-    return tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if (found := ids.count(image_token)) != images:
+        raise BadCheckpoint(
+            f"The target's prompt has {found} image tokens where {images} belong; "
+            "copy its chat template, its tokenizer and its config.json again."
+        )
+    return ids
 
 
 def finish(

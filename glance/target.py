@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from .cache import TreeCache
+from .errors import BadCheckpoint
 from .padded import padded_pass
 from .prompt import Prompt
 from .targets import adapter
@@ -134,7 +135,11 @@ class Target:
         return out.logits[0].to(self.device).float(), {i: s[0].to(self.device) for i, s in states.items()}
 
     def prefill(self, prompt: Prompt) -> Prefill:
-        """One causal pass over the prompt, image included."""
+        """One causal pass over the prompt, image included.
+
+        Raises:
+            BadCheckpoint: logits that are not finite.
+        """
         cache = TreeCache(len(self.text.layers), prompt.length, self.fixed)
         logits, states = self._forward(
             input_ids=prompt.ids,
@@ -143,6 +148,11 @@ class Target:
             **self.adapter.first(prompt),
         )
         cache.commit(range(prompt.length))
+        if not logits[-1].isfinite().all():
+            raise BadCheckpoint(
+                "The target's logits are not finite: its weights are damaged or float16 overflows; "
+                "copy it again, or choose bfloat16."
+            )
         return Prefill(prompt, cache, logits[-1], states)
 
     def verify(self, cache: TreeCache, root: int, tree: CandidateTree, prompt: Prompt, padded: bool = True) -> Verified:

@@ -68,7 +68,7 @@ def value_as(hint: Any, value: Any, where: str) -> Any:
 
 
 def check_round(rnd: Round, where: str) -> None:
-    """Refuse a round whose tree, path, times or counts contradict each other."""
+    """Refuse a round whose tree, path, times, entropies or counts contradict each other, or cannot be."""
     n = len(rnd.tokens)
     if any(len(getattr(rnd, a)) != n for a in ("parents", "depths", "log_q", "log_p")):
         raise TraceError(f"{where} has tree arrays of different lengths; the file is damaged.")
@@ -83,6 +83,7 @@ def check_round(rnd: Round, where: str) -> None:
     if any(value > 1e-3 for value in (*rnd.log_q, *rnd.log_p)):
         raise TraceError(f"{where} has a probability above one; the file is damaged.")
     _times(rnd.ms.values(), where)
+    _nats((rnd.entropy, *rnd.entropies), where)
     path = [rnd.tokens[a] for a in rnd.accepted]
     if list(rnd.emitted) != path + ([] if rnd.bonus is None else [rnd.bonus]):
         raise TraceError(f"{where} emits other tokens than it accepts; the file is damaged.")
@@ -106,13 +107,21 @@ def _times(times: Iterable[float], where: str) -> None:
         raise TraceError(f"{where} has a time that no clock shows; the file is damaged.")
 
 
+def _nats(entropies: Iterable[float], where: str) -> None:
+    if any(not -1e-3 <= nats <= 100 for nats in entropies):  # rounding may leave a sure row a hair below 0
+        raise TraceError(f"{where} has an entropy that no vocabulary allows; the file is damaged.")
+
+
 def check_header(header: Header, where: str) -> None:
-    """Refuse a header whose open mappings, times or lanes cannot be shown."""
+    """Refuse a header whose open mappings, times, entropy, budget or lanes cannot be shown."""
     _check_open("prompt", header.prompt, where)
     _check_open("settings", header.settings, where)
     for image in header.prompt.get("image", ()):
         _check_open("image", image, where)
     _times([header.prefill_ms], where)
+    _nats([] if header.first_entropy is None else [header.first_entropy], where)
+    if header.settings.get("budget", 1) < 1:
+        raise TraceError(f"{where} has a budget below one node; the file is damaged.")
     if len(header.lanes) > MAX_LANES:
         raise TraceError(f"The header names {len(header.lanes)} lanes and {MAX_LANES} can be shown; split the run.")
     if any(key not in lane for lane in header.lanes for key in ("id", "name", "drafter")):

@@ -102,6 +102,7 @@ BLOCK_REFUSALS = {
     "another depth": ({"num_target_layers": 36}, "36 layers"),
     "another shape": ({"intermediate_size": 64}, "shape"),
     "more layers": ({"num_hidden_layers": 3}, "lacks the tensor layers.2"),
+    "layers beyond memory": ({"num_hidden_layers": 10**7}, "lacks the tensor layers.2"),
     "fewer layers": ({"num_hidden_layers": 1}, "unknown tensor layers.1"),
     "scaled positions": ({"rope_scaling": {"rope_type": "yarn", "factor": 4}}, "yarn"),
     "sections that do not add up": ({"rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 1]}}, "not 8 in all"),
@@ -113,6 +114,11 @@ BLOCK_REFUSALS = {
     "no inner config": ({"dflash_config": None}, "lacks 'mask_token_id'"),
     "a size that is text": ({"hidden_size": "32"}, "'32' for 'hidden_size'"),
     "a size that is no whole number": ({"block_size": 8.5}, "8.5 for 'block_size'"),
+    **{
+        f"theta {str(theta)[:9]}": ({"rope_theta": None, "rope_parameters": {"rope_theta": theta}}, "for 'rope_theta'")
+        for theta in ("abc", [1], float("nan"), float("inf"), 10**400, -1, True)
+    },
+    "an infinite epsilon": ({"rms_norm_eps": float("inf")}, "inf for 'rms_norm_eps'"),
     "a block of one": ({"block_size": 1}, "at least 2 slots"),
     "no heads": ({"num_attention_heads": 0}, "0 for 'num_attention_heads'"),
     "heads that do not divide": ({"num_key_value_heads": 3}, "3 for keys"),
@@ -170,6 +176,7 @@ def assert_in(part: str, sentence: str) -> None:
     ("changes", "message"),
     [
         ({"fc_weight": lambda t: (100 * t).to(torch.int8)}, "int8"),
+        ({"fc_weight": lambda t: t.to(torch.float8_e4m3fn)}, "float8_e4m3fn; use a head that is not quantized"),
         ({"fc_weight": lambda t: t / 0}, "not finite"),
         ({"fc_weight": lambda t: None}, "lacks the tensor fc.weight"),
         ({"d2t": lambda t: t.float()}, "float32"),
@@ -247,6 +254,13 @@ def test_a_head_in_shards_and_another_precision_is_read(one, block):
     assert_in("hold the same tensor; copy one head", refusal(load_block_head, block, one))
 
 
+def test_a_tensor_under_two_names_is_refused(one, block):
+    file = block / "model.safetensors"
+    tensors = load_file(file)
+    save_file({**tensors, "model.fc.weight": tensors["fc.weight"].clone()}, file)
+    assert_in("with and without the prefix model.; copy one", refusal(load_block_head, block, one))
+
+
 def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(one, eagle3, tmp_path):
     class Trap:
         def __reduce__(self):
@@ -269,7 +283,7 @@ def test_files_that_are_not_there_or_damaged(one, block, tmp_path):
     assert_in("damaged", refusal(load_block_head, block, one))
     (block / "model.safetensors").unlink()
     assert_in("no .safetensors", refusal(load_block_head, block, one))
-    for text, message in (("{", "not JSON"), ("[]", "not a JSON object")):
+    for text, message in (("{", "not JSON"), ("[" * 3000 + "]" * 3000, "not JSON"), ("[]", "not a JSON object")):
         (block / "config.json").write_text(text)
         assert_in(message, refusal(load_block_head, block, one))
     with pytest.raises(BadCheckpoint, match="no such folder"):
@@ -333,6 +347,17 @@ def test_a_target_is_read_back_with_the_same_answers(family, tmp_path):
     assert bare.eos_ids == {made.tokenizer.eos_token_id}, "an answer must be able to end"
 
 
+def setting(key, value):
+    """A damage to a JSON file: another value of a key, at the top or in an inner object."""
+
+    def damage(data):
+        made = json.loads(data)
+        next(part for part in (made, *made.values()) if isinstance(part, dict) and key in part)[key] = value
+        return json.dumps(made).encode()
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
@@ -340,14 +365,40 @@ def test_a_target_is_read_back_with_the_same_answers(family, tmp_path):
         ("config.json", lambda data: b"[]", "cannot be loaded"),
         ("config.json", lambda data: data.replace(b'"qwen3_vl"', b'"qwen3"'), "type 'qwen3'"),
         ("config.json", lambda data: data.replace(b'"intermediate_size": 48', b'"intermediate_size": 64'), "be loaded"),
+        ("config.json", setting("image_token_id", 50), "has 0 image tokens where 1 belong; copy"),
+        ("config.json", setting("image_token_id", ord("u") - 33), "has 1 image tokens where 0 belong; copy"),
+        ("config.json", setting("image_token_id", None), "cannot be loaded: .+'image_token_id'; copy"),
+        ("config.json", setting("num_hidden_layers", 4), r"has the tensor .+\.layers\.4\..+ does not use; copy"),
+        ("config.json", setting("depth", 2), r"has the tensor .+\.blocks\.2\..+ does not use; copy"),
+        ("chat_template.jinja", lambda data: None, "cannot be loaded: .+ chat template"),
+        ("chat_template.jinja", lambda data: b"{{ raise_exception('No system.') }}", "be loaded: No system; copy it"),
+        ("chat_template.jinja", lambda data: b"{{ messages[0].content[0].text }}?", "0 image tokens where 1 belong"),
+        ("tokenizer_config.json", lambda data: b"[]", "cannot be loaded"),
+        ("preprocessor_config.json", lambda data: b"[]", "cannot be loaded"),
+        ("preprocessor_config.json", setting("merge_size", 3), "merge_size 3 and its vision config 2; copy"),
+        ("preprocessor_config.json", setting("patch_size", 8), "patch_size 8 and its vision config 16; copy"),
+        ("generation_config.json", setting("eos_token_id", "x"), "an eos_token_id that is no number; copy"),
     ],
 )
 def test_a_damaged_target_is_refused(family, tmp_path, file, damage, message):
     for part in (family.parts.model, family.parts.tokenizer, family.parts.image_processor):
         part.save_pretrained(tmp_path)
-    (tmp_path / file).write_bytes(damage((tmp_path / file).read_bytes()))
+    damaged = damage((tmp_path / file).read_bytes())
+    (tmp_path / file).unlink()
+    if damaged is not None:
+        (tmp_path / file).write_bytes(damaged)
     with pytest.raises(BadCheckpoint, match=message) as refused:
         load_target(tmp_path)
     sentence = str(refused.value)
     assert sentence.endswith(".") and "\n" not in sentence
     assert DO.search(sentence), f"does not say what to do: {sentence}"
+
+
+def test_tensors_that_no_target_needs_are_passed_over(family, tmp_path):
+    """Positions' frequencies, which old files hold, and the layers of a multi-token head."""
+    for part in (family.parts.model, family.parts.tokenizer, family.parts.image_processor):
+        part.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    names = ("model.language_model.layers.0.self_attn.rotary_emb.inv_freq", "mtp.layers.0.mlp.up_proj.weight")
+    save_file({**load_file(file), **{name: torch.ones(8) for name in names}}, file, {"format": "pt"})
+    load_target(tmp_path)

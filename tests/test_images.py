@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
 
 from glance import images
 from glance.errors import BadInput
@@ -216,6 +217,34 @@ def test_float_pictures_are_refused(tmp_path):
     assert "8-bit PNG" in sentence(path)
 
 
+@pytest.mark.parametrize("value", [-1, 65536, 2**31 - 1])
+def test_numbers_beyond_16_bits_are_refused_and_not_clipped(tmp_path, value):
+    path = tmp_path / "a.tif"
+    image = Image.new("I", (64, 64), 1000)
+    image.putpixel((3, 3), value)
+    image.save(path)
+    assert "32-bit numbers cannot be read; save it as an 8-bit PNG" in sentence(path)
+    image.putpixel((3, 3), 65535)
+    image.save(path)
+    assert images.load_image(path)[0].getpixel((3, 3)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("text", ["%PDF-1.7", "<svg"])
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.gif", "a.webp", "a.avif"])
+def test_a_picture_whose_metadata_speaks_of_other_formats_is_read(tmp_path, name, text):
+    path = tmp_path / name
+    exif = Image.Exif()
+    exif[0x010E] = f"converted from {text}"
+    about = PngInfo()
+    about.add_text("Source", f"converted from {text}")
+    given = {"pnginfo": about} if name == "a.png" else {"comment": text.encode()} if name == "a.gif" else {"exif": exif}
+    gradient((64, 64)).save(path, **given)
+    data = path.read_bytes()
+    if name in ("a.png", "a.jpg", "a.avif"):  # the others keep it behind the pixels
+        assert text.encode() in data[:1024]
+    assert images.load_image(path)[0].size == (64, 64) and images.page_count(path) == 1
+
+
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.tif"])
 def test_first_of_several_pictures(tmp_path, name):
     path = tmp_path / name
@@ -292,3 +321,9 @@ def test_nothing_global_changes():
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"There is no readable file gone\.png; choose it again"):
         images.load_image(tmp_path / "gone.png")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_name_that_no_file_can_have_is_refused(name):
+    with pytest.raises(BadInput, match="choose it again"):
+        images.load_image(name)

@@ -41,6 +41,11 @@ def test_the_law_of_recorded_runs(tmp_path):
         file.write_text(one.trace.replace('"budget":31', '"budget":7'))
     assert CliRunner().invoke(app, ["lab", "law", "--json", str(out), *map(str, narrow)]).exit_code == 0
     assert json.loads(out.read_text())["rows"][0]["by_entropy"][-1]["upper"] == pytest.approx(2 * math.log(7) / 2)
+    odd = [tmp_path / f"odd-{one.name}.ndjson" for one in examples.shipped()]
+    for file, one in zip(odd, examples.shipped(), strict=True):
+        file.write_text(one.trace.replace('"glance"', '"[/bold]x[red"'))
+    result = CliRunner().invoke(app, ["lab", "law", *map(str, odd)])
+    assert result.exit_code == 0 and "[/bold]x[red: " in result.output
     shortest = min(examples.FOLDER.glob("*.ndjson"), key=lambda path: path.stat().st_size)
     torn = tmp_path / "torn.ndjson"
     torn.write_text("".join(shortest.read_text().splitlines(keepends=True)[:3]))

@@ -84,6 +84,12 @@ def test_an_empty_question_is_refused(family, question):
         family.prompt(tiny.picture(), question)
 
 
+@pytest.mark.parametrize("question", [0, 7, b"What?", ["What?"]])
+def test_a_question_that_is_no_text_is_refused(family, question):
+    with pytest.raises(BadInput, match=f"must be a text, not {type(question).__name__}; type one"):
+        family.prompt(None, question)
+
+
 def test_a_long_question_is_refused(family):
     with pytest.raises(BadInput, match="shorten"):
         family.prompt(None, "a" * 2001)

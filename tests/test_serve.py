@@ -76,11 +76,22 @@ def test_refusals(words, sentence):
     assert result.exit_code == 2 and sentence in result.stderr
 
 
-@pytest.mark.parametrize("config", ["{", "[]"])
-def test_a_damaged_head_is_refused_in_one_sentence(tmp_path, config):
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("{", "copy it again"),
+        ("[]", "copy it again"),
+        ('{"dflash_config": "x"}', "is not a JSON object; copy it again"),
+        ('{"block_size": "16"}', "blocks of '16'; correct it"),
+        ('{"block_size": 1}', "blocks of 1; correct it"),
+        ('{"dflash_config": {"block_size": 8.5}}', "blocks of 8.5; correct it"),
+    ],
+)
+def test_a_damaged_head_is_refused_in_one_sentence(tmp_path, config, sentence):
     (tmp_path / "config.json").write_text(config)
-    result = CliRunner().invoke(app, ["serve-command", "--engine", "sglang", "--preset", "own"])
-    assert result.exit_code == 2 and "copy it again" in result.stderr
+    for engine in serve.ENGINES:
+        result = CliRunner().invoke(app, ["serve-command", "--engine", engine, "--preset", "own"])
+        assert result.exit_code == 2 and sentence in result.stderr
     (tmp_path / "config.json").write_text('{"dflash_config": null}')
     assert flags(serve.command("sglang", "own"))["--speculative-num-draft-tokens"] == "16"
 

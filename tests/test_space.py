@@ -82,6 +82,9 @@ def test_a_part_named_in_the_environment_goes_with_it(tmp_path, monkeypatch):
     monkeypatch.setenv("GLANCE_BLOCK_HEAD", str(tmp_path))
     with pytest.raises(BadInput, match="A Space cannot read"):
         space.live(tmp_path / "other")
+    monkeypatch.setenv("GLANCE_BLOCK_HEAD", "none")
+    space.live(tmp_path / "without")
+    assert 'os.environ.setdefault("GLANCE_BLOCK_HEAD", "none")' in (tmp_path / "without/app.py").read_text()
 
 
 def test_refusals(tmp_path):
@@ -90,6 +93,9 @@ def test_refusals(tmp_path):
         (["--out", str(tmp_path)], "name a new one"),
         (["--out", str(tmp_path / "x"), "--preset", "huge"], "no preset 'huge'"),
         (["--out", str(tmp_path / "x"), "--with", f"target={tmp_path}"], "push it to the hub and name its id"),
+        (["--out", str(tmp_path / "x"), "--with", "block_head=/nonexistent"], "name its id, like owner/name"),
+        (["--out", str(tmp_path / "x"), "--with", "eagle3_head=./head"], "name its id, like owner/name"),
+        (["--out", str(tmp_path / "x"), "--with", "target=none"], "name its id, like owner/name"),
     ):
         result = CliRunner().invoke(app, ["space", *words])
         assert result.exit_code == 2 and sentence in result.stderr

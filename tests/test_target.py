@@ -12,6 +12,7 @@ import torch
 
 from glance.drafters.autoregressive import Autoregressive
 from glance.engine import Decoding, Settings
+from glance.errors import BadCheckpoint
 from glance.stop import StopRules
 from glance.target import EMBEDDINGS, Target
 from glance.tree import CandidateTree
@@ -195,6 +196,15 @@ def test_eager_attention_agrees_with_sdpa():
         prefill = target.prefill(prompt)
         rows.append(target.verify(prefill.cache.fork(prompt.length + 16), 65, BRANCHY, prompt).logits)
     assert (rows[0] - rows[1]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_logits_that_are_not_finite_are_refused(number):
+    made = tiny.family()
+    with torch.no_grad():
+        made.target.lm_head.weight[70] = number
+    with pytest.raises(BadCheckpoint, match=r"are not finite: its weights are damaged .+; copy it again, or"):
+        made.target.prefill(made.prompt(None, "What is it?"))
 
 
 @pytest.mark.parametrize("part", ["config", "config.text_config"])

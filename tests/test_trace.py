@@ -88,6 +88,12 @@ def change(text: str, which: str, **values: object) -> str:
     return "".join(json.dumps(x) + "\n" for x in lines)
 
 
+def with_entropies(text: str, nats: float) -> str:
+    """The text with this entropy at every token of the first round."""
+    line = next(json.loads(raw) for raw in text.split("\n") if '"kind":"round"' in raw)
+    return change(text, "round", entropies=[nats] * len(line["emitted"]))
+
+
 LAW = {"intercept": 1, "slope": 1, "low": 0, "high": 2, "horizon": 15, "r": 0, "rounds": 9, "band": []}
 CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, -1]}  # a node and its child
 
@@ -139,6 +145,11 @@ CHILD = {"tokens": [1, 2], "parents": [-1, 0], "log_q": [-1, -1], "log_p": [-1, 
         (lambda t: change(t, "header", prompt={"image": [{"sha256": 3}]}), "'sha256' of 'image'"),
         (lambda t: change(t, "header", settings={"eos_ids": 3}), "'eos_ids' of 'settings'"),
         (lambda t: change(t, "header", settings={"budget": "many"}), "'budget' of 'settings'"),
+        (lambda t: change(t, "header", settings={"budget": 0}), "budget below one node"),
+        (lambda t: change(t, "header", first_entropy=1e200), "no vocabulary allows"),
+        (lambda t: change(t, "round", entropy=1e200), "no vocabulary allows"),
+        (lambda t: change(t, "round", entropy=-5), "no vocabulary allows"),
+        (lambda t: with_entropies(t, 1e200), "no vocabulary allows"),
         (lambda t: change(t, "header", prefill_ms=-1.0), "time that no clock shows"),
         (lambda t: change(t, "round", ms={"verify": -1.0}), "time that no clock shows"),
         (

@@ -44,6 +44,10 @@ def load_block_head(folder: str | Path, target: TargetParts) -> BlockHead:
     if config.draft_vocab_size:
         tensors = with_vocabulary_map(tensors, config.draft_vocab_size, config.vocab_size, path)
         del tensors["d2t"]  # t2d says it all
+    stored = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
+    if config.num_hidden_layers > len(stored):  # building what is not there could take for ever
+        lacking = next(i for i in range(config.num_hidden_layers) if str(i) not in stored)
+        raise BadCheckpoint(f"The head {path} lacks the tensor layers.{lacking}.*; copy it again whole.")
     with torch.device("meta"):
         head = BlockHead(config)
     return fill(head, tensors, path, target)

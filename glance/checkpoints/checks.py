@@ -80,7 +80,7 @@ def check_keys(raw: Mapping[str, Any], where: str, nested: bool = False) -> None
             continue
         if key in _PLAIN and value != _PLAIN[key]:
             raise BadCheckpoint(f"The {where} sets {key!r} to {value!r}, a variant not supported; use another head.")
-        if kinds and (type(value) not in kinds or (int in kinds and not value > 0)):
+        if kinds and (type(value) not in kinds or (int in kinds and not 0 < value < 2**63)):
             raise BadCheckpoint(f"The {where} has the value {value!r} for {key!r}, which cannot be; correct it.")
         if key not in (_NESTED if nested else _TOP) and key not in _PLAIN:
             warnings.warn(f"The {where} has the unknown key {key!r}: the head may compute otherwise.", stacklevel=4)
@@ -100,6 +100,7 @@ def need(raw: Mapping[str, Any], key: str, folder: str | Path) -> Any:
 def geometry(raw: Mapping[str, Any], folder: str | Path, rope_theta: float | None = None) -> dict[str, Any]:
     """The fields that both kinds of head share; `rope_theta` stands in where the config names none."""
     rope = raw.get("rope_parameters") or {}
+    check_keys({"rope_theta": rope.get("rope_theta")}, f"rope_parameters of {folder}")
     theta = raw.get("rope_theta") or rope.get("rope_theta") or rope_theta
     heads = need(raw, "num_attention_heads", folder)
     if any(kind != "full_attention" for kind in raw.get("layer_types") or ()):
@@ -225,7 +226,8 @@ def fill(head: Head, tensors: Mapping[str, torch.Tensor], folder: str | Path, ta
             raise BadCheckpoint(
                 f"The tensor {name} of the head {folder} has the shape {have}, not {want}; use its own config."
             )
-        if tensor.is_floating_point() != empty.is_floating_point():
+        bits8 = tensor.is_floating_point() and tensor.itemsize == 1
+        if bits8 or tensor.is_floating_point() != empty.is_floating_point():
             raise BadCheckpoint(
                 f"The tensor {name} of the head {folder} is {tensor.dtype}; use a head that is not quantized."
             )

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from ..errors import BadCheckpoint
 
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _TEXTS = ["*.json", "*.jinja", "*.txt", "*.model"]
 
 
@@ -28,7 +29,7 @@ def local(folder: str | Path) -> Path:
     path, name = Path(folder), str(folder)
     if path.is_dir():
         return path
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if not HUB_ID.fullmatch(name):
         raise BadCheckpoint(f"There is no such folder as {folder}; give a folder, or a hub id like owner/name.")
     try:
         copy = Path(snapshot_download(name, allow_patterns=[*_TEXTS, "*.safetensors"], ignore_patterns="*/*"))
@@ -56,7 +57,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except OSError:
         raise BadCheckpoint(f"There is no config.json in {folder}; give the folder of a draft head.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadCheckpoint(f"The config.json in {folder} is not JSON; copy it again.") from None
     if not isinstance(raw, dict):
         raise BadCheckpoint(f"The config.json in {folder} is not a JSON object; copy it again.")
@@ -69,7 +70,7 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     Pickled files are read by torch's restricted loader, which takes tensors and nothing else.
 
     Raises:
-        BadCheckpoint: no weights, a damaged file, a tensor in two files, or a pickle that holds more than tensors.
+        BadCheckpoint: no weights, a damaged file, a tensor that comes twice, or a pickle that holds more than tensors.
     """
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     if not files:
@@ -81,6 +82,8 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
             raise BadCheckpoint(f"Two files in {folder} hold the same tensor; copy one head alone into a folder.")
         tensors.update(found)
     named = {name.removeprefix("model."): t for name, t in tensors.items()}
+    if len(named) < len(tensors):
+        raise BadCheckpoint(f"A tensor in {folder} is there with and without the prefix model.; copy one head alone.")
     return {name: t for name, t in named.items() if not name.endswith("rotary_emb.inv_freq")}
 
 

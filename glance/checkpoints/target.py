@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import torch
 from PIL import Image
-from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -29,6 +29,13 @@ from ..targets import adapter
 from .files import local
 
 QUANTIZE = ("none", "8bit", "4bit")
+# What the image processor and the vision config both say, under their own names.
+_BOTH_SAY = {
+    "patch_size": "patch_size",
+    "merge_size": "spatial_merge_size",
+    "temporal_patch_size": "temporal_patch_size",
+    "max_image_tiles": "max_num_tiles",
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,8 @@ def load_target(
         quantize: one of `QUANTIZE`, by bitsandbytes: "8bit" (LLM.int8), or "4bit" (nf4, double quantization).
 
     Raises:
-        BadCheckpoint: no such folder, an unknown family or quantization, or damaged or incomplete files.
+        BadCheckpoint: no such folder, an unknown family or quantization, files that are damaged or incomplete, or
+            some that do not fit the others.
     """
     if quantize not in QUANTIZE:
         raise BadCheckpoint(f"There is no quantization {quantize!r}; choose among {', '.join(QUANTIZE)}.")
@@ -100,18 +108,45 @@ def load_target(
             path, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **how
         )
         tokenizer = AutoTokenizer.from_pretrained(path)
-        image_processor = family.image_processor.from_pretrained(path)
+        parts = TargetParts(model.eval(), tokenizer, family.image_processor.from_pretrained(path))
+        _check_side_files(parts)
     except BadCheckpoint:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError, SafetensorError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    except Exception as error:  # a chat template or a damaged config raises anything
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".: ")
         raise BadCheckpoint(f"The target {folder} cannot be loaded: {reason}; copy it again whole.") from error
     if report["missing_keys"]:
         raise BadCheckpoint(f"The target {folder} lacks the tensor {min(report['missing_keys'])}; save it again whole.")
+    if unused := sorted(filter(_computes, report["unexpected_keys"])):
+        raise BadCheckpoint(
+            f"The target {folder} has the tensor {unused[0]}, which its config does not use; copy its own config."
+        )
     model.name_or_path = str(folder)  # a fetched copy has no telling name
     if not how:
-        model = model.to(device)
-    return TargetParts(model.eval(), tokenizer, image_processor)
+        model.to(device)
+    return parts
+
+
+def _computes(name: str) -> bool:
+    """Whether a tensor belongs to what the model computes with: a layer of the decoder or of the vision tower."""
+    found = re.search(r"\b(layers|blocks|deepstack_merger_list)\.\d+\.", name)
+    return bool(found) and not name.endswith("inv_freq") and not re.search(r"\bmtp\.", name)
+
+
+def _check_side_files(parts: TargetParts) -> None:
+    """Ask for two tiny prompts, which no other file may contradict: else the first question would fail.
+
+    Raises:
+        Exception: of any kind.
+    """
+    for name, theirs in _BOTH_SAY.items():
+        said = [getattr(parts.image_processor, name, None), getattr(parts.model.config.vision_config, theirs, None)]
+        if None not in said and said[0] != said[1]:
+            raise ValueError(f"its image processor has the {name} {said[0]!r} and its vision config {said[1]!r}")
+    if not all(type(i) is int for i in parts.eos_ids):
+        raise ValueError("its generation config has an eos_token_id that is no number")
+    for images in ([], [Image.new("RGB", (64, 64))]):
+        parts.prompt(images, "?")
 
 
 def _odd(path: Path, device: str) -> list[str]:

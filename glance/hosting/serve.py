@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..checkpoints.files import read_config
 from ..drafters.eagle3 import STEPS, TOP_K
-from ..errors import BadInput
+from ..errors import BadCheckpoint, BadInput
 from ..presets import resolve
 
 HEADS = {"glance": "block_head", "eagle3": "eagle3_head", "none": None}
@@ -24,12 +24,18 @@ def block_size(head: str, default: int = 16) -> int:
     """Slots of a block: from the config of a head that lies in a folder, else the published heads' 16.
 
     Raises:
-        BadCheckpoint: a folder whose config is missing or damaged.
+        BadCheckpoint: a folder whose config is missing or damaged, or names no block.
     """
     if not Path(head).is_dir():
         return default
     config = read_config(Path(head))
-    return config.get("block_size") or (config.get("dflash_config") or {}).get("block_size") or default
+    inner = config.get("dflash_config") or {}
+    if not isinstance(inner, dict):
+        raise BadCheckpoint(f"The dflash_config of {head} is not a JSON object; copy it again.")
+    size = config.get("block_size") or inner.get("block_size") or default
+    if type(size) is not int or size < 2:
+        raise BadCheckpoint(f"The head {head} has blocks of {size!r}; correct it to at least 2 slots.")
+    return size
 
 
 def sglang(target: str, dtype: str, kind: str, head: str | None, budget: int) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..checkpoints.files import HUB_ID
 from ..errors import BadInput
 from ..outputs import new_folder
 from ..presets import named, resolve
@@ -71,13 +72,14 @@ def live(out: Path, preset: str = "mini", **given: str) -> None:
             own variables say otherwise.
 
     Raises:
-        BadInput: an unknown preset, a part that lies on this machine, or a folder that holds something already.
+        BadInput: an unknown preset, a part that lies on this machine or is no hub id, or a folder that holds something
+            already.
     """
     given = named(given)
     parts = resolve(preset, **given)
-    for part in given.values():
-        if Path(part).exists():
-            raise BadInput(f"A Space cannot read {part}; push it to the hub and name its id.")
+    for part in (parts.target, parts.block_head, parts.eagle3_head):
+        if part in given.values() and (Path(part).exists() or not HUB_ID.fullmatch(part)):
+            raise BadInput(f"A Space cannot read {part}; push it to the hub and name its id, like owner/name.")
     new_folder(out)
     for name in PARTS:
         source = ROOT / name

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ..errors import BadInput
@@ -204,7 +205,7 @@ def law(
         fit, entropies, lengths = lane.law, list(lane.by_entropy()), list(lane.survival())
         rows.append({"lane": lane.lane, "by_entropy": entropies, "survival": lengths})
         console.print(
-            f"[bold]{lane.lane}[/bold]: {fit.rounds} rounds, logit p = {fit.intercept:.2f} - {fit.slope:.2f} H "
+            f"[bold]{escape(lane.lane)}[/bold]: {fit.rounds} rounds, logit p = {fit.intercept:.2f} - {fit.slope:.2f} H "
             f"(95 % of slopes {fit.low:.2f} to {fit.high:.2f}), r = {fit.r:.2f}, noise ceiling {lane.ceiling:.2f}"
         )
         enough = f"above {lane.threshold:.0%} the mean" if lane.threshold <= 1 else "if all did, no mean"

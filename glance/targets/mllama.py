@@ -32,7 +32,7 @@ def encode(
 ) -> Prompt:
     """An image is one token, and up to four tiles that the rows behind it attend to. Raises `BadInput`."""
     images = [check_image(image) for image in images]
-    ids = chat_ids(tokenizer, question, len(images))
+    ids = chat_ids(tokenizer, question, len(images), config.image_token_id)
     vision: dict[str, torch.Tensor] = {}
     counts: list[int] = []
     if images:

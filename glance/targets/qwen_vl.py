@@ -69,7 +69,7 @@ def encode(
         grids = vision["image_grid_thw"].tolist()
         counts = [t * h * w // merge**2 for t, h, w in grids]
     remaining = iter(counts)
-    for i in chat_ids(tokenizer, question, len(images)):
+    for i in chat_ids(tokenizer, question, len(images), token):
         ids += [i] * next(remaining) if i == token else [i]
     positions, delta = rope_positions([i == token for i in ids], grids, merge)
     return finish(question, ids, positions, delta, vision, images, counts, config.text_config.max_position_embeddings)
