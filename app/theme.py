@@ -32,7 +32,7 @@ html { overflow-y: scroll; }
 #early > span { position: absolute; left: max(32px, 50% - 748px); top: 72px; font-size: 15px; }
 .dark #early { background: var(--bg-dark); }
 #early [data-action=tour] { visibility: hidden; } /* its card needs the rest of the page */
-.gradio-container { max-width: 1560px !important; margin: 0 auto !important; }
+.gradio-container { width: 100%; max-width: 1560px !important; margin: 0 auto !important; }
 #head .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 14px; }
 #head h1 { margin: 0; font-size: 26px; letter-spacing: -.01em; }
 #head p { margin: 0; color: var(--body-text-color-subdued); font-size: 15px; }
@@ -60,7 +60,13 @@ html { overflow-y: scroll; }
   #ask-link { display: inline; }
   #ask { order: 2; }
   #watch { order: 1; }
+  /* The lanes are in sight during a run, and what it says and Stop stand far below them. */
+  body:has(#go:disabled) #status { position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
+    background: var(--background-fill-primary); border-top: 1px solid var(--border-color-primary); }
+  body:has(#go:disabled) #stop { position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }
 }
+/* A run that is over makes room for the next one: what still stands there is not its answer. */
+body:has(#go:disabled) #view .gl-root[data-done] > .gl-lanes { opacity: .4; transition: opacity .3s .3s; }
 body.gl-large .gradio-container { max-width: none !important; --text-xs: 14px; --text-sm: 16px; --text-md: 18px;
   --text-lg: 21px; --input-text-size: 18px; --block-label-text-size: 16px; --block-info-text-size: 16px;
   --checkbox-label-text-size: 18px; --button-large-text-size: 20px; --button-small-text-size: 17px;

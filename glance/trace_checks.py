@@ -19,7 +19,7 @@ MAX_LANES = 8
 _OPEN = {
     "prompt": {"tokens": int, "image": tuple[Mapping[str, Any], ...]},
     "image": {"sha256": str, "width": int, "height": int, "tokens": int},
-    "settings": {"max_new_tokens": int, "budget": int, "temperature": float, "eos_ids": tuple[int, ...]},
+    "settings": {"max_new_tokens": int, "budget": int, "temperature": float, "seed": int, "eos_ids": tuple[int, ...]},
 }
 _hints = cache(get_type_hints)
 

@@ -118,7 +118,7 @@ def test_captured_states_of_tree_rows_are_those_of_plain_rows(family):
             alone = target.verify(cache, token, CandidateTree(), prompt)
             cache.commit([0])
         for layer in range(-1, 6):
-            assert torch.allclose(seen.states[layer][row], alone.states[layer][0], rtol=1e-5, atol=1e-5)
+            assert torch.allclose(seen.states[layer][row], alone.states[layer][0], rtol=1e-4, atol=1e-4)
 
 
 def test_every_lane_and_budget_prints_the_autoregressive_ids(family):

@@ -84,7 +84,7 @@
       "prompt " + G.plural(h.prompt.tokens, "token") + (images.length ? " (" + G.plural(images.reduce((n, i) => n + i.tokens, 0), "image token") + ")" : ""),
       "prefill " + G.ms(h.prefill_ms) + ", shared",
       "budget " + h.settings.budget,
-      h.settings.temperature > 0 ? "temperature " + h.settings.temperature : "greedy",
+      h.settings.temperature > 0 ? "temperature " + h.settings.temperature + ("seed" in h.settings ? ", seed " + h.settings.seed : "") : "greedy",
     ];
     for (const key of ["preset", "dtype", "device"]) {
       if (typeof h.provenance[key] === "string") bits.push(h.provenance[key]);

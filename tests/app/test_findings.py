@@ -311,6 +311,7 @@ def test_margins_tell_nothing_about_draws(page, differs):
     header = json.loads(header)
     header["settings"]["temperature"] = 0.8
     show(page, json.dumps(header) + "\n" + "".join(rest))
+    assert "temperature 0.8, seed 2 · made-up" in page.inner_text(".gl-question + span")
     say = page.inner_text(HOST.format("audit") + " .gl-audit-say")
     assert ("differs" in say) == differs
     assert not any(word in say for word in ("rounding", "between the two", "apart"))

@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.app.steps import ROOT, ask, open_settings, player, wait_done
+from tests.app.steps import ROOT, ask, hold, open_settings, player, wait_done, wait_status
 
 pytestmark = pytest.mark.browser
 
@@ -141,6 +141,26 @@ def test_phone(stub_server, visit):
     player(page, "P.play(true)")
     player(page, "P.seek(200)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_run_on_a_phone_speaks_and_can_be_stopped_beside_the_lanes(stub_server, visit):
+    """Its own place is far below them. What still stands in the lanes is pale: it is not the answer."""
+    page = visit(stub_server, width=390, height=844)
+    page.locator("#go").scroll_into_view_if_needed()
+    join = hold(page, "**/queue/join*")
+    ask(page, "glacial")
+    route = join()
+    page.wait_for_function("() => +getComputedStyle(document.querySelector('#view .gl-lanes')).opacity < 0.5")
+    route.continue_()
+    wait_status(page, "Decoding")
+    for part in ("#status", "#stop"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 844
+    assert abs(page.locator("#view").bounding_box()["y"]) < 400
+    page.wait_for_function("() => +getComputedStyle(document.querySelector('#view .gl-lanes')).opacity === 1")
+    page.click("#stop")
+    page.wait_for_selector("#go:not([disabled])")
+    assert page.locator("#status").evaluate("e => getComputedStyle(e).position") != "fixed"
 
 
 def test_two_lanes_chosen_on_a_phone(stub_server, visit):
