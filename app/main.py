@@ -223,7 +223,8 @@ def compare(
 
 
 def open_saved(path: str) -> tuple[Any, ...]:
-    """Play a saved run, with its settings. Its picture is not in the file, so the one on show goes."""
+    """Play a saved run, with those of its settings that the page has. Its picture is not in the file, so the one on
+    show goes."""
     try:
         text = text_of(path, MAX_TRACE)
     except TraceError as problem:
@@ -236,7 +237,7 @@ def open_saved(path: str) -> tuple[Any, ...]:
         run.settings_from(*values, lanes)
     except BadInput as problem:
         values, lanes = [gr.skip()] * len(SETTINGS), gr.skip()
-        words = f"{SAVED} Its settings are not those of this page: {problem}"
+        words = f"{SAVED} This page cannot take its settings and keeps its own. {problem}"
     return None, None, None, gr.Number(1, visible=False), header.question, text, words, *values, lanes
 
 
@@ -269,6 +270,12 @@ def look_at(text: str | None, path: str | None, page: Any, event: gr.EventData) 
     asked = event._data or {}
     found = where(models, text, asked.get("lane"), asked.get("round"), path, page)
     return gr.HTML(answer=answer(found, asked.get("ticket")))
+
+
+def make_room(request: gr.Request) -> Any:
+    """End the session's run, if there is one, before a saved one opens."""
+    leave(request)
+    return "The saved run opens when the run under way has ended." if stops.holds(request.session_hash) else gr.skip()
 
 
 def leave(request: gr.Request) -> None:
@@ -351,7 +358,8 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
         its = [*shown, tokens, budget, temperature, seed, lanes]
-        saved.upload(leave, queue=False, **private).then(open_saved, saved, its, js=AFTER_RUN, **private)
+        room = saved.upload(make_room, None, words, queue=False, **private)
+        room.then(open_saved, saved, its, js=AFTER_RUN, **private)
         looked = view.look(
             look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
             trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back

@@ -61,6 +61,10 @@ class Stops:
         if session in self._flags:
             self._flags[session].set()
 
+    def holds(self, session: str) -> bool:
+        """Whether the session has a run that is not over."""
+        return session in self._flags
+
     def drop(self, session: str) -> None:
         """Forget a session whose run is over."""
         self._flags.pop(session, None)

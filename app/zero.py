@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from glance.errors import BadInput
+from glance.errors import BadCheckpoint, BadInput
 from glance.lanes import LANES
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ZeroEngine:
         asked = json.loads(request)
         try:
             yield from self._inner.race(self._prompt_in_worker(asked), asked["settings"], Path(asked["stop"]).exists)
-        except BadInput as problem:
+        except (BadInput, BadCheckpoint) as problem:
             yield REFUSED + str(problem)
 
     def _look_in_worker(self, request: str) -> Iterator[str]:
@@ -109,7 +109,7 @@ class ZeroEngine:
         try:
             found = self._inner.look(self._prompt_in_worker(asked), asked["answer"], asked["emitted"])
             yield json.dumps(asdict(found))
-        except BadInput as problem:
+        except (BadInput, BadCheckpoint) as problem:
             yield REFUSED + str(problem)
 
     def _prompt_in_worker(self, asked: dict[str, Any]) -> Any:

@@ -56,7 +56,9 @@ def compare(
     question: str,
     preset: Preset = "mini",
     parts: With = [],  # noqa: B006
-    lanes: Annotated[str, typer.Option(help=f"Decoders of {', '.join(LANES)}; the first is the reference.")] = "",
+    lanes: Annotated[
+        str, typer.Option(help=f"With commas between: {', '.join(LANES)}. The first is the reference; all without it.")
+    ] = "",
     max_new_tokens: NewTokens = 256,
     budget: Budget = 31,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,

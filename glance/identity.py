@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .trace import Identity, Round
 
-TOO_FAR = "further than rounding was seen to move them: probably a bug"
+TOO_FAR = "further than rounding should move them: probably a bug"
 
 
 def margin_at(rounds: Sequence[Round], index: int) -> float | None:

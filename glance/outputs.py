@@ -14,15 +14,21 @@ def check_output(path: Path | None, *inputs: Path) -> Path | None:
     Raises:
         BadInput: one sentence that says what to do.
     """
-    if path is None:
-        return None
-    if path.is_dir() or not path.parent.is_dir():
+    if path is None or _is_special(path):
+        return path
+    file = path.resolve()
+    if file.is_dir() or not file.parent.is_dir():
         raise BadInput(f"{path} is no place for a file; name a file in a folder that exists.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(file.parent, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
         raise BadInput(f"{path} cannot be written; name a file in a folder of yours.")
-    if path.exists() and any(path.samefile(i) for i in inputs if i.exists()):
+    if file.exists() and any(file.samefile(i) for i in inputs if i.exists()):
         raise BadInput(f"{path} is what is to be read; name another file for the output.")
     return path
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a device or a pipe, which can only be written in place."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -31,8 +37,8 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         BadInput: no room, or no right to write.
     """
-    path = path.resolve()
-    special = path.exists() and not path.is_file()  # a device or a pipe
+    special = _is_special(path)
+    path = path if special else path.resolve()  # a link stays one
     part = path if special else path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8", newline="")

@@ -114,7 +114,7 @@ def race(
             if run.reason == "eos" or len(entropies) >= reach.FIRST:  # as in the measurement of the limit
                 note = note or reach.warning(entropies, family.reach)
             if run.reason != "eos":
-                note = _loop(answer) or note
+                note = f"{note} {_loop(answer)}".strip()
             identity = Identity("reference", LANES[lane], len(answer), sentence="The reference of this run.")
         else:
             identity = compare(

@@ -88,14 +88,14 @@ def test_the_presets_threshold_is_the_one_that_was_measured():
 def test_a_long_answer_in_low_precision_is_identical_with_exact_ties():
     """Far behind where it would have ended: what rounds differently adds up, and near-ties come there."""
     family = presets.load("mini", "cpu", dtype="bfloat16")
-    settings = Settings(max_new_tokens=256, tie_threshold=family.tie_threshold, exact_ties=True)
+    settings = Settings(max_new_tokens=256, tie_threshold=1.0, exact_ties=True)  # wide: ties come on every processor
     drawn = sample("documents", 1004, split="test")
     prefill = family.target.prefill(family.prompt(drawn.image, drawn.question))
     plain, run = (
         Decoding(family.target, prefill, drafter, settings, StopRules((), 256))
         for drafter in (Autoregressive(), family.drafter("glance"))
     )
-    assert not any(r.deferred for r in plain) and len(list(run)) < 256
+    assert sum(r.deferred for r in plain) == 0 < sum(r.deferred for r in run)
     assert run.answer == plain.answer and len(run.answer) == 256
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +73,26 @@ def test_an_earlier_file_stays_where_the_new_one_has_no_room(tmp_path, monkeypat
 def test_a_device_gets_a_sentence_too(run, saved):
     result = run("replay", str(saved), "--out", "/dev/full")
     assert result.exit_code == 2 and "make room" in result.output
+
+
+def test_a_pipe_and_a_link_are_written_through(saved, tmp_path):
+    reading, writing = os.pipe()
+    pipe = Path(f"/dev/fd/{writing}")
+    outputs.write_text(outputs.check_output(pipe, saved), "through")
+    assert os.read(reading, 99) == b"through"
+    link, there = tmp_path / "link.json", tmp_path / "there.json"
+    link.symlink_to(there)
+    outputs.write_text(outputs.check_output(link, saved), "linked")
+    assert link.is_symlink() and there.read_text() == "linked"
+
+
+def test_a_file_of_mine_in_a_folder_of_others_is_refused_before_the_work(tmp_path, monkeypatch):
+    """It could be written over, not replaced."""
+    path = tmp_path / "mine.json"
+    path.write_text("earlier")
+    monkeypatch.setattr("os.access", lambda place, mode: Path(place) == path)
+    with pytest.raises(BadInput, match="name a file in a folder of yours"):
+        outputs.check_output(path)
 
 
 def test_an_export_leaves_what_lies_in_its_folder(run, tmp_path):

@@ -157,9 +157,11 @@ def test_an_answer_that_goes_round_in_circles_is_told(answer, period):
 def test_a_run_that_loops_up_to_its_cap_carries_the_note(family, prompt, monkeypatch):
     cycle = [40 + i for i in range(12)]
     monkeypatch.setattr(family.target, "verify", looping(family.target.verify, cycle))
-    made = run(family, prompt, Settings(max_new_tokens=200), lanes=("autoregressive", "glance"))
-    assert {lane.end.reason for lane in made.lanes} == {"length"} and len(made.lanes[0].end.ids) == 200
+    monkeypatch.setattr(family, "reach", -1.0)
+    made = run(family, prompt, Settings(max_new_tokens=64), lanes=("autoregressive", "glance"))
+    assert {lane.end.reason for lane in made.lanes} == {"length"} and len(made.lanes[0].end.ids) == 64
     assert "12 tokens at a time" in made.lanes[0].end.note and "not typical" in made.lanes[0].end.note
+    assert "unusually unsure" in made.lanes[0].end.note, "both can be true"
 
 
 def looping(verify, cycle):

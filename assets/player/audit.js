@@ -59,7 +59,7 @@
         const { margin, tie } = (lane.closing && lane.closing.identity) || {};
         return [lane.name + " differs from " + run.reference.name + " at token " + index + ": ", quote(run, got), " instead of ", quote(run, expected),
           margin == null || drawn(run) ? ". " : "; the target’s two best logits were " + margin.toPrecision(2) + " apart there"
-            + (tie == null ? ". " : tie ? ", which rounding alone can turn around. " : ", further than rounding was seen to move them: probably a bug. ")];
+            + (tie == null ? ". " : tie ? ", which rounding alone can turn around. " : ", further than rounding should move them: probably a bug. ")];
       });
     }
     if (!run.done) return ["Not finished: the first " + G.plural(shared, "token") + " of every decoder are the same so far."];

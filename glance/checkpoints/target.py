@@ -134,7 +134,8 @@ def _computes(name: str) -> bool:
 
 
 def _check_side_files(parts: TargetParts) -> None:
-    """Ask for two tiny prompts, which no other file may contradict: else the first question would fail.
+    """Compare what two files both say, and make two tiny prompts: files that do not fit fail here, not at the first
+    question.
 
     Raises:
         Exception: of any kind.

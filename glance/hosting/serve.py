@@ -24,7 +24,7 @@ def block_size(head: str, default: int = 16) -> int:
     """Slots of a block: from the config of a head that lies in a folder, else the published heads' 16.
 
     Raises:
-        BadCheckpoint: a folder whose config is missing or damaged, or names no block.
+        BadCheckpoint: a folder whose config is missing or damaged, or whose block is no whole number of at least 2.
     """
     if not Path(head).is_dir():
         return default
@@ -32,7 +32,7 @@ def block_size(head: str, default: int = 16) -> int:
     inner = config.get("dflash_config") or {}
     if not isinstance(inner, dict):
         raise BadCheckpoint(f"The dflash_config of {head} is not a JSON object; copy it again.")
-    size = config.get("block_size") or inner.get("block_size") or default
+    size = next((c["block_size"] for c in (config, inner) if c.get("block_size") is not None), default)
     if type(size) is not int or size < 2:
         raise BadCheckpoint(f"The head {head} has blocks of {size!r}; correct it to at least 2 slots.")
     return size

@@ -208,10 +208,15 @@ def law(
             f"[bold]{escape(lane.lane)}[/bold]: {fit.rounds} rounds, logit p = {fit.intercept:.2f} - {fit.slope:.2f} H "
             f"(95 % of slopes {fit.low:.2f} to {fit.high:.2f}), r = {fit.r:.2f}, noise ceiling {lane.ceiling:.2f}"
         )
-        enough = f"above {lane.threshold:.0%} the mean" if lane.threshold <= 1 else "if all did, no mean"
+        if lane.threshold > 1:
+            said = "even if all copied, the mean at H = 0 would not pass e^intercept"
+        elif lane.threshold < 0:
+            said = "the mean at H = 0 passes e^intercept whatever the share"
+        else:
+            said = f"above {lane.threshold:.0%} the mean at H = 0 would pass e^intercept"
         console.print(
             f"the law's cap {lane.cap:.2f}; two states: {lane.copying:.0%} of rounds copy, the others match with "
-            f"{lane.other:.2f} a token; {enough} at H = 0 would pass e^intercept"
+            f"{lane.other:.2f} a token; {said}"
         )
         for numbers in (entropies, lengths):
             table = Table(*(name.replace("_", " ") for name in numbers[0]))

@@ -8,12 +8,10 @@ in fp32 and in bf16, without and with the tie gate. `--tiny --device cpu` runs a
 from __future__ import annotations
 
 import gc
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -30,8 +28,9 @@ from ..drafters.block import default_layer_ids as block_layers
 from ..drafters.eagle3 import STEPS, TOP_K, Eagle3Config, Eagle3Head
 from ..drafters.eagle3 import default_layer_ids as eagle3_layers
 from ..engine import Settings, clock
+from ..errors import BadInput
 from ..examples import shipped
-from ..outputs import write_text
+from ..options import Json, keep
 from ..padded import PaddedVerify, Recorded, WholeBuffers
 from ..prompt import Prompt
 from ..provenance import machine
@@ -267,7 +266,7 @@ def gate(device: torch.device, tokens: int) -> Iterator[dict[str, Any]]:
 def main(
     device: Annotated[str, typer.Option(help="cuda, or cpu with --tiny.")] = "cuda",
     tiny: Annotated[bool, typer.Option("--tiny", help="Small shapes: tries the code, measures nothing.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")] = None,
+    json_file: Json = None,
 ) -> None:
     """Print the table of costs."""
     if device == "cuda" and not torch.cuda.is_available():
@@ -301,10 +300,11 @@ def main(
             lanes.add_row(g["dtype"], f"{g['threshold']:.3g}", g["lane"], way, said, *map(str, counts))
     console.print(lanes)
     console.print(f"{time.perf_counter() - started:.0f} s")
-    if json_file:
-        result = {"figures": figures, "rows": [asdict(r) for r in rows], "gate": gates, "shape": asdict(shape)}
-        write_text(json_file, json.dumps({**result, "provenance": machine()}, indent=1) + "\n")
+    keep(json_file, figures, [asdict(r) for r in rows], machine(), gate=gates, shape=asdict(shape))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except BadInput as problem:
+        raise SystemExit(str(problem)) from None

@@ -165,7 +165,7 @@ def test_a_saved_run_brings_its_settings_back(stub_server, visit, tmp_path):
     path = tmp_path / "run.ndjson"
     for made, said in (
         (fake.lines(run="mine", seed=7, budget=15, lanes=("autoregressive", "glance")), "A saved run"),
-        (fake.lines(run="large", seed=8, budget=500), "not those of this page: Budget must be"),
+        (fake.lines(run="large", seed=8, budget=500), "keeps its own. Budget must be"),
     ):
         path.write_text("".join(made), encoding="utf-8")
         open_file(page, path)

@@ -17,7 +17,7 @@ from PIL import Image
 from app import zero
 from app.models import Models
 from glance.attention import Attention
-from glance.errors import BadInput
+from glance.errors import BadCheckpoint, BadInput
 
 SETTINGS = {"max_new_tokens": 16, "budget": 31, "temperature": 0.0, "seed": 0, "lanes": ()}
 
@@ -86,6 +86,8 @@ class Inner:
         self.raced = True
         if prompt.question == "too long":
             raise BadInput("This prompt is too long.")
+        if prompt.question == "damaged":
+            raise BadCheckpoint("The target's logits are not finite.")
         done = 0
         while done < self.rounds and not stopped():
             yield json.dumps({"round": done, "pid": os.getpid(), "size": prompt.size, "settings": settings})
@@ -132,6 +134,8 @@ def test_refusals_come_back_as_they_are():
         made.prompt(Image.new("RGB", (5, 4)), "")
     with pytest.raises(BadInput, match="This prompt is too long"):
         list(run(made, "too long"))
+    with pytest.raises(BadInput, match="logits are not finite"):
+        list(run(made, "damaged"))
 
 
 def test_a_look_is_in_the_worker_too():
