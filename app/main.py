@@ -83,8 +83,9 @@ NAME_PICTURE = """() => {
   name();
 }"""
 
-# Run and Stop lock themselves; the keyboard's place goes to the one that is free.
-KEEP_FOCUS = """() => {
+# Run and Stop lock themselves; the keyboard's place goes to the one that is free. The page's style knows of a run by a
+# class: to ask `:has(#go:disabled)` after every token costs more than the page has time for.
+WATCH_RUN = """() => {
   const [go, stop] = ['go', 'stop'].map((id) => document.getElementById(id));
   let last = null;
   document.addEventListener('pointerdown', () => { last = null; });
@@ -92,6 +93,7 @@ KEEP_FOCUS = """() => {
     last = (target === go || target === stop) && target.matches(':focus-visible') ? target : null;
   });
   new MutationObserver(() => {
+    document.body.classList.toggle('gl-running', go.disabled);
     const other = last === go ? stop : go;
     if (last && last.disabled && !other.disabled) other.focus({ preventScroll: true });
   }).observe(go.parentElement, { attributes: true, attributeFilter: ['disabled'], subtree: true });
@@ -354,7 +356,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         ran.failure(None, words, words, js=NOT_BEGUN, **private)
         stop.click(press_stop, None, stop, queue=False, **private)
         demo.load(None, None, None, js=NAME_PICTURE)
-        demo.load(None, None, None, js=KEEP_FOCUS)
+        demo.load(None, None, None, js=WATCH_RUN)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
         its = [*shown, tokens, budget, temperature, seed, lanes]

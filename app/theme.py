@@ -61,12 +61,12 @@ html { overflow-y: scroll; }
   #ask { order: 2; }
   #watch { order: 1; }
   /* The lanes are in sight during a run, and what it says and Stop stand far below them. */
-  body:has(#go:disabled) #status { position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
+  body.gl-running #status { position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
     background: var(--background-fill-primary); border-top: 1px solid var(--border-color-primary); }
-  body:has(#go:disabled) #stop { position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }
+  body.gl-running #stop { position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }
 }
 /* A run that is over makes room for the next one: what still stands there is not its answer. */
-body:has(#go:disabled) #view .gl-root[data-done] > .gl-lanes { opacity: .4; transition: opacity .3s .3s; }
+body.gl-running #view .gl-root[data-done] > .gl-lanes { opacity: .4; transition: opacity .3s .3s; }
 body.gl-large .gradio-container { max-width: none !important; --text-xs: 14px; --text-sm: 16px; --text-md: 18px;
   --text-lg: 21px; --input-text-size: 18px; --block-label-text-size: 16px; --block-info-text-size: 16px;
   --checkbox-label-text-size: 18px; --button-large-text-size: 20px; --button-small-text-size: 17px;
