@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from app import engine_panel, model_panel, run, zero
+from app import engine_panel, model_panel, run, scripts, zero
 from app.early import Early
 from app.look import MAX_TRACE, answer, where
 from app.models import Models
@@ -54,51 +54,7 @@ GUIDE = """
   previous surprising round. In the tour: Page Down, Page Up, Escape.
 """
 
-# On a phone the lanes stand above the button: Run brings them back into sight.
-SHOW_LANES = """() => {
-  const lanes = document.querySelector('#view');
-  if (lanes.getBoundingClientRect().top < 0) lanes.scrollIntoView();
-  return [];
-}"""
-
 WAIT = "Waiting for a turn…"
-
-# A run that was refused a place says nothing itself.
-NOT_BEGUN = f"""(said) => said === {WAIT!r} ? 'The run did not begin; press Run to try again.' : said"""
-
-# What is still on its way from a run that was asked to end would come back over the saved one.
-AFTER_RUN = """async (file) => {
-  while (document.querySelector('#go:disabled')) await new Promise((done) => setTimeout(done, 30));
-  return file;
-}"""
-
-# The server refused to look.
-UNANSWERED = "() => { document.querySelector('#view .gl-root').player.options.unanswered(); return []; }"
-
-# Gradio makes the picture a button without a name.
-NAME_PICTURE = """() => {
-  const name = () => document.querySelectorAll('#seen button:not([aria-label]) .image-frame').forEach(
-    (frame) => frame.closest('button').setAttribute('aria-label', 'The picture that the model sees'));
-  new MutationObserver(name).observe(document.querySelector('#ask'), { childList: true, subtree: true });
-  name();
-}"""
-
-# Run and Stop lock themselves; the keyboard's place goes to the one that is free. The page's style knows of a run by a
-# class: to ask `:has(#go:disabled)` after every token costs more than the page has time for.
-WATCH_RUN = """() => {
-  const [go, stop] = ['go', 'stop'].map((id) => document.getElementById(id));
-  let last = null;
-  document.addEventListener('pointerdown', () => { last = null; });
-  document.addEventListener('focusin', ({ target }) => {
-    last = (target === go || target === stop) && target.matches(':focus-visible') ? target : null;
-  });
-  new MutationObserver(() => {
-    document.body.classList.toggle('gl-running', go.disabled);
-    const other = last === go ? stop : go;
-    if (last && last.disabled && !other.disabled) other.focus({ preventScroll: true });
-  }).observe(go.parentElement, { attributes: true, attributeFilter: ['disabled'], subtree: true });
-}"""
-
 MUCH = 2  # times smaller on a side
 SETTINGS = ("max_new_tokens", "budget", "temperature", "seed")
 SAVED = """A saved run, played from its file. The picture is not in the file: choose it here to see where the target
@@ -346,27 +302,27 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
         latest = {**private, "trigger_mode": "always_last"}
         upload.upload(show_upload, [upload, source], [upload, source, seen, page, words], **latest)
         page.input(show_page, [source, page], [seen, words], **latest)
-        begun = go.click(begin, None, [go, stop, words], queue=False, js=SHOW_LANES, **private)
+        begun = go.click(begin, None, [go, stop, words], queue=False, js=scripts.SHOW_LANES, **private)
         ran = begun.then(
             decode, [upload, source, page, question, tokens, budget, temperature, seed, lanes], [view, seen, words],
             concurrency_id="model", concurrency_limit=WAITING, **private,
         )  # fmt: skip
         for ended in (ran.success, ran.failure):
             ended(free, None, [go, stop], queue=False, **private)
-        ran.failure(None, words, words, js=NOT_BEGUN, **private)
+        ran.failure(None, words, words, js=scripts.not_begun(WAIT), **private)
         stop.click(press_stop, None, stop, queue=False, **private)
-        demo.load(None, None, None, js=NAME_PICTURE)
-        demo.load(None, None, None, js=WATCH_RUN)
+        demo.load(None, None, None, js=scripts.NAME_PICTURE)
+        demo.load(None, None, None, js=scripts.WATCH_RUN)
         demo.unload(leave)
         shown = [upload, source, seen, page, question, view, words]
         its = [*shown, tokens, budget, temperature, seed, lanes]
         room = saved.upload(make_room, None, words, queue=False, **private)
-        room.then(open_saved, saved, its, js=AFTER_RUN, **private)
+        room.then(open_saved, saved, its, js=scripts.AFTER_RUN, **private)
         looked = view.look(
             look_at, [view, source, page], view, concurrency_id="model", concurrency_limit=WAITING,
             trigger_mode="multiple", **private,  # a question that was given up must not keep the next one back
         )  # fmt: skip
-        looked.failure(None, None, None, js=UNANSWERED)
+        looked.failure(None, None, None, js=scripts.UNANSWERED)
         mine = gr.State()
         view.keep(keep, [source, page, question, view], mine, queue=False, **private)
         of_tour = {(example.image.name, example.question) for example in examples}

@@ -59,6 +59,8 @@ class Settings:
                 value = getattr(self, name)
                 if not isinstance(value, kinds) or isinstance(value, bool):
                     raise BadInput(f"The setting {name} must be a {said}, not {value!r}.")
+        if not isinstance(self.exact_ties, bool):
+            raise BadInput(f"The setting exact_ties must be True or False, not {self.exact_ties!r}.")
         if not 1 <= self.max_new_tokens <= 4096:
             raise BadInput(f"New tokens must lie between 1 and 4096, not {self.max_new_tokens}.")
         if not 1 <= self.budget <= 512:

@@ -328,3 +328,13 @@ def test_the_record_holds_the_likeliest_tokens_of_both_sides():
 def test_likeliest_leaves_out_the_impossible_and_breaks_ties_by_id():
     assert likeliest(torch.tensor([-1.0, -torch.inf, -0.5, -1.0]), 3) == ((2, 0, 3), (-0.5, -1.0, -1.0))
     assert likeliest(torch.tensor([-torch.inf, 0.0])) == ((1,), (0.0,))
+
+
+def test_the_times_of_a_round_leave_no_gap(monkeypatch):
+    """Of a clock that moves only when it is looked at, every step belongs to one part of the round."""
+    ticks = itertools.count()
+    monkeypatch.setattr("glance.engine.clock", lambda device: float(next(ticks)))
+    decoding, rounds = run(Oracle())
+    looked = next(ticks)
+    assert sum(r.total_ms for r in rounds) + decoding.begin_ms == looked - 1 - len(rounds)  # nothing between rounds
+    assert {tuple(r.ms) for r in rounds} == {("draft", "build", "verify", "commit")}

@@ -111,6 +111,7 @@ def test_the_device_on_record_is_the_targets(family, prompt, monkeypatch):
         ({"temperature": "x"}, ("glance",), "temperature must be a number, not 'x'"),
         ({"temperature": 10**400}, ("glance",), "temperature must lie"),
         ({"tie_threshold": None}, ("glance",), "tie_threshold must be a number, not None"),
+        ({"exact_ties": "no"}, ("glance",), "exact_ties must be True or False, not 'no'"),
         ({}, ("glance", "glance"), "once"),
         ({}, ("medusa",), "medusa was given"),
         ({}, (), "none was given"),

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from glance.training.head_recipe import HeadRecipe
-from glance.training.muon import Muon
+from glance.training.muon import optimizer_pair
 from glance.training.run_folder import STATE
 from glance.training.states import Row
 
@@ -42,18 +42,8 @@ class HeadTrainer:
         self.steps = recipe.epochs * math.ceil(len(rows) / recipe.batch)
         self.done = 0
         learnt = [(name, p) for name, p in head.named_parameters() if p.requires_grad]
-        matrices = [p for name, p in learnt if p.ndim == 2 and "lm_head" not in name]
-        others = [p for name, p in learnt if p.ndim != 2 or "lm_head" in name]
-        precision = torch.bfloat16 if recipe.bfloat16 else torch.float32
-        self.optimizers = (
-            Muon(
-                matrices,
-                lr=recipe.muon_rate,
-                weight_decay=recipe.weight_decay,
-                threads=self.threads,
-                precision=precision,
-            ),
-            torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=recipe.weight_decay),
+        self.optimizers = optimizer_pair(
+            learnt, ("lm_head",), recipe, self.threads, recipe.bfloat16, recipe.weight_decay
         )
 
     def rate(self) -> float:

@@ -13,6 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glance.training.head_recipe import HeadRecipe
+from glance.training.recipe import TargetRecipe
+
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _CHUNK = 8  # matrices in one batched product
 
@@ -71,3 +74,26 @@ class Muon(torch.optim.Optimizer):
         rows, columns = params[0].shape
         torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(params, directions, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
+
+
+def optimizer_pair(
+    named: Iterable[tuple[str, Tensor]],
+    apart: tuple[str, ...],
+    recipe: TargetRecipe | HeadRecipe,
+    threads: Executor,
+    bfloat16: bool,
+    decay: float,
+) -> tuple[Muon, torch.optim.AdamW]:
+    """Muon for the matrices, AdamW for what is none and for matrices with a part of `apart` in their names.
+
+    The rates and Muon's weight decay are the recipe's, AdamW's is `decay`; `bfloat16` is Muon's precision.
+    """
+    matrices, others = [], []
+    for name, p in named:
+        is_ours = p.ndim == 2 and not any(part in name for part in apart)
+        (matrices if is_ours else others).append(p)
+    precision = torch.bfloat16 if bfloat16 else torch.float32
+    return (
+        Muon(matrices, recipe.muon_rate, weight_decay=recipe.weight_decay, threads=threads, precision=precision),
+        torch.optim.AdamW(others, recipe.adam_rate, betas=(0.9, 0.95), weight_decay=decay),
+    )

@@ -3,6 +3,7 @@
 import csv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple, dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from glance.training.dense import DenseHead, DenseLabels, dense_labels
 from glance.training.feed import Fed, Feed
 from glance.training.forward import TargetForward
 from glance.training.guided import guided_loss
-from glance.training.muon import Muon
+from glance.training.muon import optimizer_pair
 from glance.training.recipe import TargetRecipe
 from glance.training.run_folder import CURVE, STATE, begin_curve, claim
 from glance.training.schedule import Progress, Schedule
@@ -89,24 +90,9 @@ class TargetTrainer:
         self.run_layers = TargetForward(self.model)
         self.schedule = Schedule(recipe.stages, minutes)
         self.pool: list[list[Sample]] | list[Fed] = []
-        self._make_optimizers()
-
-    def _make_optimizers(self) -> None:
-        matrices, others = [], list(self.dense.parameters())
-        for name, p in self.model.named_parameters():
-            is_matrix = p.ndim == 2 and "embed" not in name and "lm_head" not in name
-            (matrices if is_matrix else others).append(p)
-        recipe, precision = self.recipe, torch.bfloat16 if self.bfloat16 else torch.float32
-        self.optimizers = (
-            Muon(
-                matrices,
-                lr=recipe.muon_rate,
-                weight_decay=recipe.weight_decay,
-                threads=self.threads,
-                precision=precision,
-            ),
-            torch.optim.AdamW(others, lr=recipe.adam_rate, betas=(0.9, 0.95), weight_decay=0.0),
-        )
+        learnt = chain(self.dense.named_parameters("dense"), self.model.named_parameters())
+        apart = ("dense", "embed", "lm_head")
+        self.optimizers = optimizer_pair(learnt, apart, recipe, self.threads, self.bfloat16, decay=0.0)
 
     # ---- one step -------------------------------------------------------------------------------------------------
 

@@ -94,3 +94,18 @@ def test_files_of_the_server_stay_where_they_are(stub_server, tmp_path):
         with urllib.request.urlopen(f"{stub_server}gradio_api/call/compare/{event}") as answer:
             text = answer.read().decode()
         assert "event: error" in text and "kind" not in text and "neither a picture" not in text
+
+
+def test_more_jobs_than_the_queue_holds_each_end_with_a_run_or_with_a_sentence(stub_server, client, picture):
+    many = gradio_client.Client(stub_server, verbose=False, max_workers=52, httpx_kwargs={"timeout": 180})
+    asked = [f"Job {i}?" for i in range(52)]
+    jobs = [many.submit(image=picture, question=question, budget=8, api_name="/compare") for question in asked]
+    refused = 0
+    for question, job in zip(asked, jobs, strict=True):
+        try:
+            assert trace.read(job.result()).header.question == question
+        except gradio_client.utils.QueueError:  # "Queue is full! Please try again."
+            refused += 1
+    assert 0 < refused < len(asked)
+    after = client.predict(image=picture, question="After all of them?", api_name="/compare")
+    assert trace.read(after).header.question == "After all of them?"
