@@ -43,6 +43,8 @@ GUIDE = """
 - **τ** is tokens for one round: the mean accepted length plus one for the target's own token; a last round that the end
   of the answer cuts counts only what it wrote. The **budget** is the number of candidates in a tree, its root not
   counted. **Target passes** leave out the prefill, which all lanes share.
+- How much is accepted depends on the picture, the question, the temperature and the language: drafters guess best what
+  is like the answers that they learnt from. A number on this page is about its own run.
 - **H** at the root is the entropy of the target's next-token distribution in nats: the wider the ring, the less
   certain the target is, and the harder it is to guess what it will write. **Δ** is the margin: how far the logit of
   its first choice lies above the second.
