@@ -24,10 +24,10 @@ RECIPE = replace(
     },
     stages=(
         # the throw-away layers begin afresh: they learn before they teach
-        Stage("dense", steps=1, vision=False, text=False, dense_weight=1.0),
+        Stage("dense", steps=41, vision=False, text=False, dense_weight=1.0),
         Stage(
             "dense",
-            steps=40,
+            steps=557,
             vision=True,
             text=False,
             dense_weight=1.0,
@@ -44,7 +44,7 @@ RECIPE = replace(
         ),
         Stage(
             "joint",
-            steps=100,
+            steps=638,
             vision=True,
             text=True,
             dense_weight=0.3,
