@@ -1,4 +1,4 @@
-"""The page's few lines of JavaScript, each with the reason why Python cannot do it."""
+"""The page's few lines of JavaScript: what only the browser knows or can do."""
 
 # On a phone the lanes stand above the button: Run brings them back into sight.
 SHOW_LANES = """() => {
