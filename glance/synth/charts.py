@@ -164,12 +164,9 @@ def _pie(plot: _Plot) -> None:
 def _answers(rng: random.Random, title: str, rows: Rows) -> tuple[str, str, str]:
     """(question, answer, task)."""
     choice, numbers = rng.random(), [float(value) for _, value in rows]
+    listed = ", ".join(f"{name} {value}" for name, value in rows)
     if choice < 0.45:
-        return (
-            ask_list(rng),
-            f"{title}: " + ", ".join(f"{name} {value}" for name, value in rows) + ".",
-            "list",
-        )
+        return ask_list(rng), f"{title}: {listed}.", "list"
     if choice < 0.72:
         name, value = rng.choice(rows)
         return ask_value(rng, name), f"{name}: {value}", "value"
@@ -177,7 +174,8 @@ def _answers(rng: random.Random, title: str, rows: Rows) -> tuple[str, str, str]
         highest = rng.random() < 0.6
         name, value = rows[numbers.index(max(numbers) if highest else min(numbers))]
         word = "highest" if highest else "lowest"
-        return ask_extreme(rng, highest), f"The {word} is {name} with {value}.", word
+        # read first, then compare: a small model has no other place to keep what it has read
+        return ask_extreme(rng, highest), f"{listed}: the {word} is {name} with {value}.", word
     return ask_title(rng), state_title(title), "title"
 
 

@@ -186,9 +186,19 @@ class TargetTrainer:
         (folder / "state.tmp").replace(folder / STATE)
 
     def start_from(self, earlier: nn.Module) -> None:
-        """Take the weights of a finished target. Raises `BadInput` where it has another shape."""
+        """Take the weights of a finished target, whose vision tower may have fewer blocks than the recipe's.
+
+        Further blocks add nothing to their input at first, so the target answers as before. Raises `BadInput` where
+        the rest has another shape.
+        """
+        known, further = len(earlier.model.visual.blocks), {}
+        for i, block in enumerate(self.model.model.visual.blocks[known:], known):
+            for last in (block.attn.proj, block.mlp.linear_fc2):
+                nn.init.zeros_(last.weight)
+                nn.init.zeros_(last.bias)
+            further |= block.state_dict(prefix=f"model.visual.blocks.{i}.")
         try:
-            self.model.load_state_dict(earlier.state_dict())
+            self.model.load_state_dict(earlier.state_dict() | further)
         except RuntimeError:
             raise BadInput(f"{earlier.name_or_path} has another shape than the recipe; choose another.") from None
 

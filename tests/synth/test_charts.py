@@ -8,7 +8,7 @@ import pytest
 from glance.synth import SIZES, sample
 from glance.synth.looks import TINT, library_look
 
-WORDING = ["The", "highest", "lowest", "title", "is", "with"]
+WORDING = ["The", "the", "highest", "lowest", "title", "is", "with"]
 
 
 def drawn(family, kind, count=6):
@@ -26,6 +26,17 @@ def test_every_word_of_an_answer_is_printed(family, kind):
         printed = " ".join(glyphs.text for glyphs in one.glyphs).split()
         for word in one.answer.rstrip(".").replace(":", "").replace(",", "").split():
             assert word in printed or word in WORDING
+
+
+@pytest.mark.parametrize("family", ["charts", "plots"])
+def test_a_comparison_lists_what_it_compares(family):
+    found = [one for one in drawn(family, "bars", 60) if one.task.split("/")[1] in ("highest", "lowest")]
+    assert found
+    for one in found:
+        listed, verdict = one.answer.rstrip(".").split(": ")
+        values = {float(value): name for name, value in (row.split(" ") for row in listed.split(", "))}
+        best = max(values) if "highest" in verdict else min(values)
+        assert f" is {values[best]} with " in verdict and float(verdict.rsplit(" ", 1)[1]) == best
 
 
 def test_a_grouped_chart_names_both_series_of_every_category():

@@ -11,6 +11,7 @@ import torch
 
 from glance.checkpoints import load_target
 from glance.errors import BadCheckpoint, BadInput
+from glance.synth import sample
 from glance.training import target as module
 from glance.training.dense import dense_labels
 from glance.training.feed import Feed
@@ -101,10 +102,19 @@ def test_a_frozen_vision_tower_does_not_move(tokenizer):
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.model.visual.parameters(), strict=True))
 
 
-def test_a_run_can_begin_with_a_finished_target(tokenizer, monkeypatch, tmp_path):
-    """Its tokenizer is taken over, and its weights: at rate zero the new run ends with the old one's."""
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_a_run_can_begin_with_a_finished_target(tokenizer, monkeypatch, tmp_path, blocks):
+    """Its tokenizer is taken over, and its weights: at rate zero the new run ends with the old one's.
+
+    A tower that has grown sees at first what it saw before.
+    """
     monkeypatch.setattr(module, "build_tokenizer", lambda vocabulary: tokenizer)
-    still = dataclasses.replace(RECIPE, seed=1, stages=(Stage("joint", 1, vision=True, text=True, rate=(0.0, 0.0)),))
+    still = dataclasses.replace(
+        RECIPE,
+        seed=1,
+        shape=dataclasses.replace(SHAPE, vision_depth=SHAPE.vision_depth + blocks),
+        stages=(Stage("joint", 1, vision=True, text=True, rate=(0.0, 0.0)),),
+    )
     earlier = train_target(RECIPE, tmp_path / "one", quiet=True)
     monkeypatch.delattr(module, "build_tokenizer")
     later = train_target(still, tmp_path / "two", quiet=True, start_from=earlier)
@@ -112,6 +122,9 @@ def test_a_run_can_begin_with_a_finished_target(tokenizer, monkeypatch, tmp_path
     assert one.tokenizer.get_vocab() == two.tokenizer.get_vocab()
     for name, weight in one.model.state_dict().items():
         assert torch.equal(weight, two.model.state_dict()[name]), name
+    looks = one.image_processor(sample("lines", 1, "test").image, return_tensors="pt")
+    seen = [parts.model.model.visual(looks["pixel_values"], looks["image_grid_thw"]) for parts in (one, two)]
+    assert torch.equal(*(found.pooler_output for found in seen))
 
 
 def test_processes_feed_the_batches_that_one_would_draw(tokenizer):
