@@ -4,4 +4,4 @@ from dataclasses import replace
 
 from glance.training.recipes.mini_eagle3_7 import RECIPE as SEVENTH
 
-RECIPE = replace(SEVENTH, name="mini-eagle3-8", seed=5, bfloat16=False)
+RECIPE = replace(SEVENTH, name="mini-eagle3-8", seed=5, samples=6144, bfloat16=False)

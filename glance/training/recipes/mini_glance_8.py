@@ -4,4 +4,4 @@ from dataclasses import replace
 
 from glance.training.recipes.mini_glance_7 import RECIPE as SEVENTH
 
-RECIPE = replace(SEVENTH, name="mini-glance-8", seed=5, bfloat16=False)
+RECIPE = replace(SEVENTH, name="mini-glance-8", seed=5, samples=6144, bfloat16=False)
