@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
-from multiprocessing import get_context
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -15,6 +14,7 @@ from glance.training.architecture import build_image_processor
 from glance.training.batch import Batch, Encoder, draw_pool
 from glance.training.dense import DenseLabels, dense_labels
 from glance.training.recipe import TargetRecipe
+from glance.training.workers import worker_pool
 
 Fed = tuple[Batch, DenseLabels]
 
@@ -29,7 +29,7 @@ class Feed:
 
     def __init__(self, recipe: TargetRecipe, tokenizer: PreTrainedTokenizerBase, processes: int, count: int) -> None:
         self.recipe, self.tokenizer, self.processes, self.count = recipe, tokenizer, processes, count
-        self.workers = ProcessPoolExecutor(processes, get_context("spawn"))
+        self.workers = worker_pool(processes)
         self.pending: dict[tuple[int, int], Future[bytes]] = {}
 
     def pool(self, stage: int, index: int, level_at: Callable[[int], float]) -> list[Fed]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -22,6 +21,7 @@ from glance.synth.vocabulary import Split
 from glance.training.corpus import Answered, build_corpus, load_corpus, save_corpus
 from glance.training.photos import listed
 from glance.training.states import Reads, Row, load_rows, save_rows, teacher_forced
+from glance.training.workers import worker_pool
 
 _ANSWERS, _STATES = ".jsonl", ".pt"
 SIZE = 768  # samples a shard of the embedded target: enough that images of one size fill batches
@@ -148,6 +148,6 @@ def _each(make: Callable[[Job], Shard], jobs: Sequence[Job], workers: int) -> It
     if workers == 1 or len(jobs) < 2:
         yield from map(make, jobs)
         return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    with worker_pool(workers) as pool:
         for job in as_completed([pool.submit(make, job) for job in jobs]):
             yield job.result()
