@@ -139,7 +139,7 @@ def fit(
 
     Args:
         entropy, accepted: H in nats and a, one a round.
-        cut: True for a round that a stop rule ended, so that no miss was seen.
+        cut: True for a round in which no miss was seen: a stop rule ended it, or its own run had a nearer horizon.
 
     Returns:
         None for fewer than `MIN_ROUNDS` rounds, or for a log without any match, any miss or any spread of H.

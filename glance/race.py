@@ -111,7 +111,8 @@ def race(
         note = failed.get(lane) or _note(lane, rounds[lane])
         if run is reference:
             entropies = [entropy, *(e for rnd in rounds[lane] for e in rnd.entropies)]
-            if run.reason == "eos" or len(entropies) >= reach.FIRST:  # as in the measurement of the limit
+            whole = run.reason == "eos" or len(entropies) >= reach.FIRST
+            if whole and settings.temperature == 0:  # as in the measurement of the limit
                 note = note or reach.warning(entropies, family.reach)
             if run.reason != "eos":
                 note = f"{note} {_loop(answer)}".strip()

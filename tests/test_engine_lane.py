@@ -16,7 +16,7 @@ from glance.cli import app
 from glance.errors import BadInput
 from glance.hosting import engine
 
-WORDS = ["A red", " square", " and a", " blue circle."]
+WORDS = ["A red", " square", "\u2028and a", " blue circle."]  # with a break that is none of the stream's
 VLLM = {
     "metrics": {
         "speculative_decoding": {
@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b": a comment\n\ndata: [DONE]\n\n")
 
     def _chunk(self, value) -> None:
-        self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
+        self.wfile.write(f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode())
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def ask(server, picture, **more):
 
 def test_the_text_streams_and_the_figures_close_it(server, picture):
     answers = ask(server, picture)
-    assert [a.text for a in answers] == ["A red", "A red square", "A red square and a", *["".join(WORDS)] * 2]
+    assert [a.text for a in answers] == ["A red", "A red square", "A red square\u2028and a", *["".join(WORDS)] * 2]
     assert all("answering" in a.sentence() for a in answers[:-1])
     last = answers[-1]
     assert (last.model, last.tokens, last.tau, last.passes, last.drafted, last.accepted) == (
@@ -190,7 +190,7 @@ def test_the_command_prints_text_figures_and_what_is_missing(server, picture, tm
     words = ["engine", str(tmp_path / "a.png"), "What is it?"]
     result = CliRunner().invoke(app, words, env={engine.VARIABLE: server.url + "/"})
     assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+    lines = result.output.split("\n")
     assert lines[0] == "".join(WORDS) and "τ 3.50" in lines[1] and lines[2] == engine.NO_TREES
     server.mode = "refuse"
     result = CliRunner().invoke(app, words, env={engine.VARIABLE: server.url})

@@ -16,7 +16,7 @@ from glance.drafters.autoregressive import Autoregressive
 from glance.engine import Settings
 from glance.errors import BadInput
 from glance.exporters import save_head
-from glance.lab import acceptance, sweep
+from glance.lab import acceptance, reach, sweep
 from glance.lab.acceptance import Acceptance, interval, pooled_tau
 from glance.lab.acceptance import figures as figures_of
 from glance.synth import FAMILIES
@@ -74,6 +74,13 @@ def test_photographs_of_a_camera_count(run, tmp_path):
     assert any(row["kind"] == "photograph" for row in json.loads(out.read_text())["rows"])
 
 
+def test_a_bad_photograph_is_named_before_the_work(run, tmp_path, monkeypatch):
+    (tmp_path / "torn.jpg").write_bytes(b"no picture")
+    monkeypatch.setattr(reach, "ask", lambda *_: pytest.fail("pictures were asked about first"))
+    result = run("lab", "reach", "--prompts", "1", "--photographs", str(tmp_path))
+    assert result.exit_code == 2 and "torn.jpg: " in "".join(result.output.splitlines())
+
+
 def test_the_lab_measures_by_task_family(run, tmp_path, monkeypatch):
     out = tmp_path / "lab.json"
     assert run("lab", "acceptance", "--prompts", "1", "--json", str(out)).exit_code == 0
@@ -110,6 +117,15 @@ def test_the_sweep_of_settings(run, tmp_path, family):
     assert kept["provenance"]["families"] == ["charts"]
     result = run("lab", "sweep", "--family", "nope")
     assert result.exit_code == 2 and result.output.startswith("There is no task family 'nope'; choose among scenes")
+
+
+def test_heads_of_a_sweep_keep_names_of_their_own():
+    def named(*names):
+        points = [sweep.Point(name, 1, 1, budget, 1, 1.0, 0.5, 1.0, 1.0, 1.0) for name in names for budget in (7, 31)]
+        return [point.name for point in sweep.shortly_named(points)][::2]
+
+    assert named("glance", "/runs/a/head", "/runs/b/head", "eagle3") == ["glance", "a/head", "b/head", "eagle3"]
+    assert named("glance", "/old/mini/head", "/new/mini/head") == ["glance", "old/mini/head", "new/mini/head"]
 
 
 def test_a_sweep_refuses_a_head_that_reads_other_layers(family):

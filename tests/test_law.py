@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from glance import law
-from glance.lab.entropy import sticky
+from glance.lab.entropy import laws, sticky
 
 
 def log(intercept, slope, rounds, horizon=15, seed=0, spread=1.2):
@@ -19,6 +20,17 @@ def log(intercept, slope, rounds, horizon=15, seed=0, spread=1.2):
     p = law.match(entropy, intercept, slope)
     misses = rng.random((rounds, horizon)) >= p[:, None]
     return entropy, np.where(misses.any(1), misses.argmax(1), horizon)
+
+
+def recorded(budget, entropy, accepted):
+    """As much of a trace as its law takes: one lane of such rounds under this budget."""
+    rounds = tuple(
+        SimpleNamespace(draft_passes=1, depths=range(1, min(budget, 15) + 1), bonus=0, accepted=range(a), entropy=e)
+        for e, a in zip(entropy, accepted, strict=True)
+    )
+    own = law.fit(entropy, accepted, min(budget, 15), resamples=20)
+    lane = SimpleNamespace(id="glance", rounds=rounds, end=SimpleNamespace(law=own))
+    return SimpleNamespace(lanes=(lane,), header=SimpleNamespace(settings={"budget": budget}))
 
 
 def test_the_mean_is_that_of_the_geometric_series():
@@ -90,6 +102,18 @@ def test_a_round_cut_by_a_stop_rule_saw_no_miss():
     untold = law.fit(entropy, seen, 15, resamples=20)
     assert told.intercept == pytest.approx(1.0, abs=0.15)
     assert untold.intercept < 0.7
+
+
+def test_runs_of_two_budgets_follow_one_law():
+    """A round that took all of a small tree saw no miss, though others went on."""
+    runs = [recorded(budget, *log(3.0, 1.5, 500, horizon=min(budget, 15), seed=budget)) for budget in (7, 31)]
+    (found,) = laws(runs)
+    assert found.law.horizon == 15 and found.budget == 31
+    assert found.law.intercept == pytest.approx(3.0, abs=0.2)
+    assert found.law.slope == pytest.approx(1.5, abs=0.2)
+    copying = [recorded(budget, [0.1, 0.2] * 50, [min(budget, 15), 0] * 50) for budget in (7, 31)]
+    (found,) = laws(copying)
+    assert found.copying == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("rounds", [3, 10, 40])

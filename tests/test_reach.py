@@ -47,6 +47,15 @@ def test_a_run_cut_short_is_not_judged():
     assert made.lanes[0].end.reason == "length" and made.lanes[0].end.note == ""
 
 
+def test_a_sampled_answer_is_not_judged():
+    """The limit was measured on greedy answers; heat alone makes others less certain."""
+    family = tiny.family()
+    family.reach = 0.01
+    settings = Settings(max_new_tokens=24, temperature=1.0)
+    made = trace.read("".join(race(family, family.prompt(tiny.picture(), "What?"), settings)))
+    assert "unusually unsure" not in made.lanes[0].end.note
+
+
 def test_the_limit_is_the_one_that_was_measured():
     kept = json.loads((ASSETS / "bench/reach.json").read_text())
     assert PRESETS["mini"].reach == round(kept["figures"]["limit"], 2)

@@ -15,7 +15,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,11 +150,20 @@ def _words(reply: httpx.Response) -> str:
     return " ".join(str(text).split()) or reply.reason_phrase
 
 
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    """Lines that end in a newline and in nothing else: an answer may hold other characters that Unicode breaks at."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+    yield rest
+
+
 def _answers(reply: httpx.Response, answer: Answer, asked: float) -> Iterator[Answer]:
     """Server-sent events: `data: {chunk}` lines, then `data: [DONE]`."""
     first: float | None = None
     ended = False
-    for line in reply.iter_lines():
+    for line in _lines(reply.iter_text()):
         if not line.startswith("data:"):
             continue
         data = line.removeprefix("data:").strip()

@@ -139,7 +139,7 @@ def sweep(
         console.print(f"[dim]{row['family']} {row['seed']}: {row['runs'][0]['tokens']} tokens[/dim]")
     if not rows:
         raise BadInput("There is nothing to measure: all answers are one token long.")
-    found = [replace(p, name="/".join(Path(p.name).parts[-2:])) for p in suite.points(racing, rows)]
+    found = suite.shortly_named(suite.points(racing, rows))
     table = Table("Drafter", "Layers", "Passes", "Budget", "τ", "Drafting", "Over autoregressive", "Min to max")
     for p in found:
         setting = (p.name, str(p.layers), str(p.passes), str(p.budget))

@@ -82,7 +82,7 @@ def sticky(accepted: Sequence[int], horizon: int, cut: ArrayLike = False) -> tup
     l, only l or more is known, which has probability pi + (1 - pi) rho^l. Searched on a grid of 0.01.
 
     Args:
-        cut: True for a round that a stop rule ended, as in `law.fit`.
+        cut: True for a round in which no miss was seen, as in `law.fit`.
     """
     length = np.asarray(accepted)
     rounds = np.stack((length, (length >= horizon) | cut))
@@ -96,28 +96,34 @@ def sticky(accepted: Sequence[int], horizon: int, cut: ArrayLike = False) -> tup
 
 
 def laws(traces: Iterable[Trace]) -> Iterator[LaneLaw]:
-    """The law of each lane that drafted, over all runs; a lane with too few rounds has none and is left out."""
+    """The law of each lane that drafted, over all runs; a lane with too few rounds has none and is left out.
+
+    Runs may differ in budget: of a round that reached its own run's horizon, no miss was seen.
+    """
     found: dict[str, list[Round]] = {}
+    open_ended: dict[str, list[bool]] = {}
     horizons: dict[str, int] = {}
     budgets: dict[str, int] = {}
     for trace in traces:
         for lane in trace.lanes:
             drafted = [r for r in lane.rounds if r.draft_passes]
             found.setdefault(lane.id, []).extend(drafted)
-            known = lane.end.law.horizon if lane.end and lane.end.law else 0
             deepest = max((d for r in drafted for d in r.depths), default=0)
-            horizons[lane.id] = max(horizons.get(lane.id, 0), known, deepest)
+            horizon = lane.end.law.horizon if lane.end and lane.end.law else deepest
+            unseen = [r.bonus is None or len(r.accepted) >= horizon for r in drafted]
+            open_ended.setdefault(lane.id, []).extend(unseen)
+            horizons[lane.id] = max(horizons.get(lane.id, 0), horizon)
             budgets[lane.id] = max(budgets.get(lane.id, 2), trace.header.settings.get("budget", 2))
     for lane, rounds in found.items():
         horizon = horizons[lane]
-        if fit := law.of_rounds(rounds, horizon):
-            lengths = [len(r.accepted) for r in rounds]
-            copying, other = sticky(lengths, horizon, [r.bonus is None for r in rounds])
+        entropies, lengths = [r.entropy for r in rounds], [len(r.accepted) for r in rounds]
+        if fit := law.fit(entropies, lengths, horizon, open_ended[lane]):
+            copying, other = sticky(lengths, horizon, open_ended[lane])
             yield LaneLaw(
                 lane=lane,
                 rounds=tuple(rounds),
                 law=fit,
-                ceiling=law.noise_ceiling([r.entropy for r in rounds], lengths, min(50, max(1, len(rounds) // GROUP))),
+                ceiling=law.noise_ceiling(entropies, lengths, min(50, max(1, len(rounds) // GROUP))),
                 cap=law.cap(fit.intercept, horizon),
                 copying=copying,
                 other=other,

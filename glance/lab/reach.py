@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from ..engine import Decoding, Settings, certainty
+from ..errors import BadInput
 from ..images import load_image
 from ..presets import Family
 from ..reach import FIRST, uncertainty
@@ -66,16 +67,23 @@ def ask(family: Family, image: Image.Image, question: str) -> float:
 def measure(family: Family, count: int, photographs: Sequence[Path] = ()) -> Iterator[Asked]:
     """`count` pictures of each task family for the limit, as many others of the test split, then pages and photographs
     from outside, each asked every question."""
+    outside = [(kind, page(kind, i)) for kind in _TEXTS for i in range(max(1, count // 4))]
+    outside += [("photograph", _photograph(path)) for path in photographs]  # a bad one is refused before the work
     for group, split in (("limit", "validation"), ("inside", "test")):
         for kind in FAMILIES:
             for i in range(count):
                 drawn = sample(kind, FIRST_SEED + i, split=split)
                 yield Asked(kind, group, drawn.question, ask(family, drawn.image, drawn.question))
-    outside = [(kind, page(kind, i)) for kind in _TEXTS for i in range(max(1, count // 4))]
-    outside += [("photograph", load_image(path)[0]) for path in photographs]
     for kind, image in outside:
         for question in QUESTIONS:
             yield Asked(kind, "outside", question, ask(family, image, question))
+
+
+def _photograph(path: Path) -> Image.Image:
+    try:
+        return load_image(path)[0]
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def figures(rows: Sequence[Asked]) -> dict[str, float]:

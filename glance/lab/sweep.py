@@ -6,10 +6,12 @@ be divided too: each lane can be compared at the budget that suits it best.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..drafters.block import BlockHead
@@ -141,3 +143,14 @@ def points(racing: Sequence[Entrant], rows: Sequence[Mapping[str, Any]]) -> list
             )
         )
     return found
+
+
+def shortly_named(found: Sequence[Point]) -> list[Point]:
+    """The same points; of each head's folder as many of the last parts, two at least, as tell it from the others."""
+    names = {point.name for point in found}
+    short: dict[str, str] = {}
+    for kept in itertools.count(2):
+        short = {name: "/".join(Path(name).parts[-kept:]) for name in names}
+        if len({*short.values()}) == len(names):
+            break
+    return [replace(point, name=short[point.name]) for point in found]

@@ -25,6 +25,9 @@ from glance.synth.vocabulary import Split
 from glance.training.batch import SIZE_WEIGHTS
 from glance.training.photos import photo
 
+BATCHED = ("qwen3_vl", "qwen2_5_vl")  # targets that `greedy_answers` knows
+BATCH_TOKENS = 32_768  # of the prompts of a batch: a cache of 5 GB for an 8B
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -62,6 +65,7 @@ def greedy_answers(parts: TargetParts, prompts: Sequence[Prompt], max_new_tokens
     longest = max(prompts, key=lambda prompt: prompt.length)  # the images stand at one place, so its positions fit all
     width = longest.length
     lengths = torch.tensor([prompt.length for prompt in prompts])
+    last, which = lengths.unique(return_inverse=True)  # a row of logits each, not one for every token of a page
     ids = torch.full((len(prompts), width), parts.tokenizer.pad_token_id)
     for row, prompt in zip(ids, prompts, strict=True):
         row[: prompt.length] = prompt.ids[0]
@@ -73,7 +77,8 @@ def greedy_answers(parts: TargetParts, prompts: Sequence[Prompt], max_new_tokens
         image_grid_thw=torch.cat([p.grid for p in prompts]).to(device),
         cache=cache,
         use_cache=True,
-    ).logits[torch.arange(len(prompts)), lengths - 1]
+        logits_to_keep=(last - 1).to(device),
+    ).logits[torch.arange(len(prompts)), which]
     answers: list[list[int]] = [[] for _ in prompts]
     rows = torch.arange(len(prompts))  # which prompt each row of the batch belongs to
     hidden = torch.zeros(len(prompts), 1, 1, width + max_new_tokens, dtype=model.dtype)
@@ -104,7 +109,7 @@ def greedy_answers(parts: TargetParts, prompts: Sequence[Prompt], max_new_tokens
 def answer_samples(
     parts: TargetParts, drawn: Sequence[Sample], max_new_tokens: int = 160, batch: int = 48, quiet: bool = True
 ) -> list[list[int]]:
-    """Greedy answers to many samples, in their order; images of one size share a batch."""
+    """Greedy answers to many samples, in their order; at most `batch` of those whose images have one size share one."""
     by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, one in enumerate(drawn):
         by_size[one.image.size].append(i)
@@ -112,8 +117,9 @@ def answer_samples(
     with tqdm(total=len(drawn), disable=quiet, desc="answers", mininterval=5) as bar:
         for members in by_size.values():
             members.sort(key=lambda i: len(drawn[i].answer))  # rows that end together waste no steps
-            for start in range(0, len(members), batch):
-                chosen = members[start : start + batch]
+            size = min(batch, max(1, BATCH_TOKENS // make_prompt(parts, drawn[members[0]]).length))
+            for start in range(0, len(members), size):
+                chosen = members[start : start + size]
                 found = greedy_answers(parts, [make_prompt(parts, drawn[i]) for i in chosen], max_new_tokens)
                 for i, answer in zip(chosen, found, strict=True):
                     answers[i] = answer

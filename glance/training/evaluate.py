@@ -7,11 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from glance.checkpoints import TargetParts
+from glance.errors import BadInput
 from glance.synth import FAMILIES, Sample, sample
 from glance.synth.canvas import BRIGHT
 from glance.synth.shapes import SHAPES
 from glance.synth.vocabulary import Split
-from glance.training.corpus import answer_samples
+from glance.training.corpus import BATCHED, answer_samples
 
 # (colour, kind) of a thing that a caption names
 _THING = re.compile(rf"\b({'|'.join(BRIGHT)}) ({'|'.join(SHAPES)})\b")
@@ -67,7 +68,13 @@ def reading(
     first_seed: int = 0,
     max_new_tokens: int = 160,
 ) -> dict[str, Reading]:
-    """Figures of each family over `count` samples of a split that training never draws from."""
+    """Figures of each family over `count` samples of a split that training never draws from.
+
+    Raises:
+        BadInput: a target that cannot answer in batches.
+    """
+    if parts.model.config.model_type not in BATCHED:
+        raise BadInput(f"Reading is measured on Qwen targets alone, not on {parts.model.config.model_type}.")
     ends = parts.eos_ids
     found: dict[str, Reading] = {}
     for family in FAMILIES:

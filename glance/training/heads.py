@@ -158,7 +158,7 @@ def train_head(
     shards = {split: shards_of(recipe.families, recipe.seed, split, count, size) for split, count in sources.items()}
     folder, wanted = corpus or out, [*shards["validation"], *shards["train"]]
     if main:
-        make_shards(target, wanted, folder, reads, workers, device, dtype, recipe.max_new_tokens, quiet)
+        make_shards(target, wanted, folder, reads, workers, device, dtype, recipe.max_new_tokens, quiet, parts)
     processes.wait_for_everyone()
     rows, held_out = load_states(shards["train"], folder), load_states(shards["validation"], folder)
     if not rows or not held_out:

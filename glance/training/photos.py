@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from functools import cache
 from pathlib import Path
 
 from glance.errors import BadInput
 from glance.images import load_image
+from glance.prompt import check_image
 from glance.synth import Sample
 from glance.synth.vocabulary import Split
 
+log = logging.getLogger(__name__)
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".heic", ".gif", ".bmp", ".tif", ".tiff", ".pdf")
 HELD_OUT = 16  # every sixteenth picture is not learnt from
 QUESTIONS = (
@@ -29,13 +32,16 @@ def listed(folder: Path) -> tuple[dict[Split, list[Path]], tuple[str, ...]]:
     `QUESTIONS`.
 
     Raises:
-        BadInput: no such folder, or no picture in it.
+        BadInput: no such folder, no picture in it, or questions that are not UTF-8.
     """
-    files = sorted(file for file in folder.glob("*") if file.suffix.lower() in ENDINGS)
+    files = sorted(f for f in folder.glob("[!.]*") if f.suffix.lower() in ENDINGS)  # macOS writes a ._NAME beside
     if not files:
         raise BadInput(f"There are no pictures in {folder}; name a folder of image files or PDFs.")
     own = folder / "questions.txt"
-    lines = own.read_text(encoding="utf-8").splitlines() if own.exists() else []
+    try:
+        lines = own.read_text(encoding="utf-8-sig").splitlines() if own.exists() else []
+    except UnicodeDecodeError:
+        raise BadInput(f"{own} is not UTF-8 text; save it as UTF-8, one question a line.") from None
     questions = tuple(line.strip() for line in lines if line.strip()) or QUESTIONS
     learnt = [file for i, file in enumerate(files) if i % HELD_OUT] or files  # a single picture serves both
     held_out = files[::HELD_OUT]
@@ -45,10 +51,18 @@ def listed(folder: Path) -> tuple[dict[Split, list[Path]], tuple[str, ...]]:
 def photo(folder: Path, number: int, split: Split) -> Sample:
     """The picture and the question that belong to `number`; the answer is for the target to give.
 
+    A file that cannot be used is left out with a warning, and another stands in for it: one of thousands does not end
+    the work.
+
     Raises:
-        BadInput: as `listed`, or a file that is no picture.
+        BadInput: as `listed`, or no file of the split can be used.
     """
     files, questions = listed(folder)
     rng = random.Random(number)
-    image, _ = load_image(rng.choice(files[split]))
-    return Sample(image, rng.choice(questions), "", str(folder), "photo", ())
+    question = rng.choice(questions)
+    for file in rng.sample(files[split], len(files[split])):
+        try:
+            return Sample(check_image(load_image(file)[0]), question, "", str(folder), "photo", ())
+        except BadInput as error:
+            log.warning("%s is left out. %s", file, error)
+    raise BadInput(f"No picture of {folder} can be used; the log says why of each.")

@@ -69,11 +69,15 @@ def make_shards(
     dtype: str = "float32",
     max_new_tokens: int = 160,
     quiet: bool = False,
+    parts: TargetParts | None = None,
 ) -> None:
     """Make the answers, and the target's states over them, that `folder` lacks, in `workers` processes.
 
     The result does not depend on their number. A process a core with one thread of arithmetic each
     (OMP_NUM_THREADS=1) is the fastest.
+
+    Args:
+        parts: the target as it is loaded already; one process makes do with it, several load their own.
 
     Raises:
         BadInput: the folder holds the corpus of another target, or of other families or pictures.
@@ -85,7 +89,7 @@ def make_shards(
         total, left = (sum(shard.stop - shard.start for shard in some) for some in (shards, missing))
         with tqdm(total=total, initial=total - left, desc=name, disable=quiet, mininterval=5) as bar:
             jobs = [Job(target, device, dtype, shard, folder, reads, max_new_tokens) for shard in missing]
-            for shard in _each(make, jobs, workers):
+            for shard in _each(make, jobs, workers, parts):
                 bar.update(shard.stop - shard.start)
     _parts.cache_clear()
 
@@ -128,26 +132,29 @@ def _parts(target: Path, device: str, dtype: str) -> TargetParts:
     return load_target(target, getattr(torch, dtype), device)
 
 
-def _make_answers(job: Job) -> Shard:
-    shard, parts = job.shard, _parts(job.target, job.device, job.dtype)
+def _make_answers(job: Job, parts: TargetParts | None = None) -> Shard:
+    shard, parts = job.shard, parts or _parts(job.target, job.device, job.dtype)
     count, seed = shard.stop - shard.start, f"{shard.seed}/{shard.start}"
     made = build_corpus(parts, shard.families, count, seed, shard.split, job.max_new_tokens)
     save_corpus(made, shard.file(job.folder, _ANSWERS))
     return shard
 
 
-def _make_states(job: Job) -> Shard:
-    parts = _parts(job.target, job.device, job.dtype)
+def _make_states(job: Job, parts: TargetParts | None = None) -> Shard:
+    parts = parts or _parts(job.target, job.device, job.dtype)
     rows = teacher_forced(parts, load_corpus(job.shard.file(job.folder, _ANSWERS)), job.reads)
     save_rows(rows, job.shard.file(job.folder, _STATES))
     return job.shard
 
 
-def _each(make: Callable[[Job], Shard], jobs: Sequence[Job], workers: int) -> Iterator[Shard]:
+def _each(make: Callable[..., Shard], jobs: Sequence[Job], workers: int, parts: TargetParts | None) -> Iterator[Shard]:
     """Shards as they are finished; one worker means this process."""
     if workers == 1 or len(jobs) < 2:
-        yield from map(make, jobs)
+        yield from (make(job, parts) for job in jobs)
         return
     with worker_pool(workers) as pool:
-        for job in as_completed([pool.submit(make, job) for job in jobs]):
-            yield job.result()
+        try:
+            for job in as_completed([pool.submit(make, job) for job in jobs]):
+                yield job.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # what failed or was interrupted is said now, not after all the others

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from glance.errors import BadInput
 from glance.synth import FAMILIES, Glyphs, Thing, sample
-from glance.training.evaluate import _figures, by_task, edit_distance, says
+from glance.training.evaluate import _figures, by_task, edit_distance, reading, says
+from tests import tiny_targets
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,11 @@ from glance.training.evaluate import _figures, by_task, edit_distance, says
 )
 def test_edit_distance(one, two, distance):
     assert edit_distance(one, two) == edit_distance(two, one) == distance
+
+
+def test_a_target_without_batches_is_refused():
+    with pytest.raises(BadInput, match="on Qwen targets alone, not on mllama"):
+        reading(tiny_targets.llama_vision())
 
 
 def test_figures_of_one_family():

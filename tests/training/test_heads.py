@@ -24,6 +24,7 @@ from glance.exporters import save_head
 from glance.stop import StopRules
 from glance.target import EMBEDDINGS, Target
 from glance.trace import summarize
+from glance.training import corpus
 from glance.training.architecture import build_image_processor, build_target, save_target
 from glance.training.corpus import Answered, answer_samples, build_corpus, make_prompt, save_corpus
 from glance.training.head_block import BlockBatch, Look, block_hidden, block_loss
@@ -62,9 +63,16 @@ def _rows(parts, answered, recipe):
     return build_head(recipe, parts, answered), teacher_forced(parts, answered, reads_of(recipe, 5))
 
 
-def test_batched_greedy_answers_are_those_of_the_engine(parts):
+@pytest.mark.parametrize("tokens", [1, corpus.BATCH_TOKENS])
+def test_batched_greedy_answers_are_those_of_the_engine(parts, tokens, monkeypatch):
+    monkeypatch.setattr(corpus, "BATCH_TOKENS", tokens)
     drawn = [build.draw() for build in (Answered("scenes", seed, "train", (256, 256), ()) for seed in range(5))]
+    scored = []
+    handle = parts.model.lm_head.register_forward_hook(lambda module, args, logits: scored.append(logits.shape[:2]))
     found = answer_samples(parts, drawn, max_new_tokens=6, batch=3)
+    handle.remove()
+    assert max(batch for batch, _ in scored) == (1 if tokens == 1 else 3)
+    assert all(rows <= batch for batch, rows in scored)  # the logits of a page would fill a GPU
     target = Target(parts.model, [])
     ends = frozenset(parts.model.generation_config.eos_token_id)
     for one, answer in zip(drawn, found, strict=True):

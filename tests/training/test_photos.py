@@ -54,10 +54,34 @@ def test_a_number_names_a_picture_and_a_question(folder):
     assert (again.question, again.image.tobytes()) == (drawn[7].question, drawn[7].image.tobytes())
 
 
+def test_files_that_cannot_be_used_are_left_out(folder, caplog):
+    """A torn file, a strip that no target takes, and what macOS writes beside a picture."""
+    listed.cache_clear()
+    (folder / "torn.heic").write_bytes(b"torn")
+    Image.new("RGB", (600, 2)).save(folder / "strip.png")
+    (folder / "._1.png").write_bytes(b"Mac OS X")
+    drawn = [photo(folder, number, "train") for number in range(40)]
+    assert {one.image.size for one in drawn} == {(200, 320), (64, 64), (300, 200)}
+    assert "torn.heic is left out" in caplog.text and "strip.png is left out" in caplog.text
+    assert "._1" not in caplog.text
+    for file in folder.glob("[0-9]*"):
+        file.unlink()
+    listed.cache_clear()
+    with pytest.raises(BadInput, match="can be used"):
+        photo(folder, 0, "train")
+
+
 def test_questions_lie_beside_the_pictures(folder):
     listed.cache_clear()
     (folder / "questions.txt").write_text("What is sold?\n\nWho signed?\n")
     assert {photo(folder, number, "train").question for number in range(20)} == {"What is sold?", "Who signed?"}
+    listed.cache_clear()
+    (folder / "questions.txt").write_text("Was fällt auf?\n", encoding="utf-8-sig")  # as Windows' Notepad saves it
+    assert photo(folder, 0, "train").question == "Was fällt auf?"
+    listed.cache_clear()
+    (folder / "questions.txt").write_text("Was fällt auf?\n", encoding="cp1252")
+    with pytest.raises(BadInput, match=r"questions.txt is not UTF-8"):
+        photo(folder, 0, "train")
 
 
 def test_a_folder_without_pictures_is_refused(tmp_path):
