@@ -28,11 +28,11 @@ CHOSEN = (
     ("signs", 96),
     ("charts", 126),
     ("infographics", 93),
-    ("documents", 534),
+    ("documents", 651),
     ("scenes", 42),
     ("charts", 185),
     ("infographics", 128),
-    ("documents", 510),
+    ("documents", 549),
 )
 
 

@@ -73,8 +73,8 @@ PRESETS = {
         dtype="float32",
         memory=2.2,
         licence="Apache-2.0",
-        ties={("cpu", "bfloat16", "none"): 0.1875},  # assets/bench/ties-bf16.json
-        reach=0.7,  # assets/bench/reach.json
+        ties={("cpu", "bfloat16", "none"): 0.125},  # assets/bench/ties-bf16.json
+        reach=0.72,  # assets/bench/reach.json
     ),
     "qwen3-vl-2b": Preset(
         target="Qwen/Qwen3-VL-2B-Instruct",

@@ -81,14 +81,15 @@ def _first(name: str) -> str:
 def test_the_card_compares_heads_by_their_first_token():
     two, four, six = (_first(f"glance-depth-{layers}") for layers in (2, 4, 6))
     assert f"{two} with two, {four} with four, {six} with six" in CARD
-    assert f"the first offset from {_first('glance-6')} to {_first('glance-7')}" in CARD
-    assert f"EAGLE-3's first pass went from {_first('eagle3-6')} to {_first('eagle3-7')}" in CARD
-    sixth, seventh = (f"{_held_out(f'glance-{n}')['held_out']['chain_accepted']:.2f}" for n in (6, 7))
-    assert f"greedy chain went from {sixth} to {seventh} tokens" in CARD
+    of_targets = "{} to {} and to {}"  # the third, the fourth, the fifth
+    for what, head in (("the first offset from", "glance"), ("EAGLE-3's first pass went from", "eagle3")):
+        assert f"{what} {of_targets.format(*(_first(f'{head}-{n}') for n in (6, 7, 8)))}" in CARD
+    chains = [f"{_held_out(f'glance-{n}')['held_out']['chain_accepted']:.2f}" for n in (6, 7, 8)]
+    assert f"greedy chain went from {of_targets.format(*chains)} tokens" in CARD
 
 
 def test_the_card_shows_the_end_of_each_stage_of_the_target():
-    for run in ("target", "target-2", "target-3", "target-4"):
+    for run in ("target", "target-2", "target-3", "target-4", "target-5"):
         with (ASSETS / f"mini/curves/{run}.csv").open() as file:
             last = {row["stage"]: row for row in csv.DictReader(file)}
         for stage, row in last.items():
@@ -100,7 +101,7 @@ def test_the_card_shows_the_end_of_each_stage_of_the_target():
 
 def test_the_card_shows_top1_on_held_out_answers():
     for head, name in (("glance", "block head, by offset"), ("eagle3", "EAGLE-3, by pass")):
-        kept = _held_out(f"{head}-7")
+        kept = _held_out(f"{head}-8")
         pairs = zip(kept["held_out"]["top1"][:7], kept["train"]["top1"][:7], strict=True)
         assert f"| {name} | {' | '.join(f'{held:.2f} ({seen:.2f})' for held, seen in pairs)} |" in CARD
         if head == "glance":
@@ -124,7 +125,7 @@ def test_the_card_shows_the_sweeps():
 
 
 def test_the_card_shows_the_primary_head_beside_its_control():
-    for name in ("primary", "control", "primary-2"):
+    for name in ("primary", "control", "primary-2", "primary-3"):
         figures = _kept(f"acceptance-{name}")["figures"]
         taus = (f"{figures[kind + '_glance_tau']:.2f}" for kind in FAMILIES)
         assert f"| {name} | {' | '.join(taus)} |" in CARD
@@ -132,9 +133,9 @@ def test_the_card_shows_the_primary_head_beside_its_control():
 
 def test_the_readme_shows_the_reach_of_the_warning():
     f = {name: _percent(value) for name, value in _kept("reach")["figures"].items()}
-    outside = f"{f['outside']} of [what lies outside](assets/bench/reach.json) ({f['photograph_above']} of photographs"
-    assert f"speaks on {outside}" in README
-    assert f"on {f['inside']} of other pictures of its own kind, scenes above all ({f['scenes_above']})" in README
+    assert f"speaks on {f['outside']} of [what lies outside](assets/bench/reach.json), photographs, dense" in README
+    assert {f[f"{kind}_above"] for kind in ("photograph", "dense page", "Cyrillic", "Greek")} == {f["outside"]}
+    assert f"alike, and on {f['inside']} of other pictures of its own kind" in README
 
 
 def test_the_readme_shows_the_ties_of_bfloat16():
