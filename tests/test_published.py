@@ -39,8 +39,8 @@ def test_the_readme_shows_the_kept_bench():
         assert f"| {BENCH[r['name']]} | {r['median']:.2f} | {r['low']:.2f} to {r['high']:.2f} |" in README
     assert f"(median {kept['figures']['autoregressive_over_generate']:.2f} times, below)" in README
     assert f"(median of the speed ratio {kept['figures']['glance_over_eagle3']:.2f})" in CARD
-    assert sum(row["ms"]["glance"] < row["ms"]["eagle3"] for row in kept["rows"]) == 3 and len(kept["rows"]) == 8
-    assert "EAGLE-3 is ahead on five of eight, GLANCE on three" in README
+    assert sum(row["ms"]["glance"] < row["ms"]["eagle3"] for row in kept["rows"]) == 4 and len(kept["rows"]) == 8
+    assert "On the shipped examples each is ahead on four of eight" in README
 
 
 def test_the_card_shows_what_is_read_and_accepted():
@@ -118,8 +118,8 @@ def test_the_card_shows_the_sweeps():
     best = {lane: max(p["speed"] for p in points if p["name"] == lane) for lane in ("glance", "eagle3")}
     glance, eagle3 = (next(i for i, p in enumerate(points) if p["speed"] == speed) for speed in best.values())
     cost = [[run["ms"] / run["tokens"] for run in row["runs"]] for row in _kept("sweep")["rows"]]
-    assert sum(row[eagle3] < row[glance] for row in cost) == 8 and len(cost) == 12
-    assert "EAGLE-3 is ahead on eight" in README and "EAGLE-3 is ahead on eight of the twelve prompts" in CARD
+    assert sum(row[eagle3] < row[glance] for row in cost) == 7 and len(cost) == 12
+    assert "EAGLE-3 is ahead on seven" in README and "EAGLE-3 is ahead on seven of the twelve prompts" in CARD
     assert f"GLANCE {best['glance']:.2f} times and EAGLE-3 {best['eagle3']:.2f} times" in CARD
     assert f"GLANCE is {best['glance']:.2f} times as fast" in README and f"EAGLE-3 {best['eagle3']:.2f} times" in README
 
