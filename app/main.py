@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -31,7 +32,7 @@ TITLE = """# GLANCE
 One picture, one question, three decoders. The same bytes out, with fewer passes of the target model.
 <a id="ask-link" href="#ask">Ask about your own picture ↓</a>"""
 
-LIMITS = """The model that comes with this page is small. It reads clean printed images of the kind shown in the
+SMALL = """The model that comes with this page is small. It reads clean printed images of the kind shown in the
 examples; other pictures need a larger model, and the decoding works the same way with it."""
 
 GUIDE = """
@@ -248,6 +249,14 @@ def _choose(example: Example) -> tuple[Any, ...]:
     return image, image, image, gr.Number(value=1, visible=False), example.question, example.trace, "A recorded run."
 
 
+def limits() -> str:
+    """What to expect of the model that answers; the recorded runs are always the small one's."""
+    preset = os.environ.get("GLANCE_PRESET", "mini")
+    if preset == "mini" and not os.environ.get("GLANCE_TARGET"):
+        return SMALL
+    return f"`{os.environ.get('GLANCE_TARGET') or preset}` answers here. The recorded runs are of a small model."
+
+
 def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
     """The page with these recorded runs, by default the shipped ones; the first plays at once."""
     examples = shipped() if examples is None else examples
@@ -287,7 +296,7 @@ def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:
                 saved = gr.UploadButton(
                     "Open a saved run", file_types=[".ndjson", ".json"], size="sm", elem_id="open", variant="secondary"
                 )
-                gr.Markdown(LIMITS, elem_classes="gl-note")
+                gr.Markdown(limits(), elem_classes="gl-note")
             with gr.Column(scale=4, min_width=320, elem_id="watch"):
                 if len(examples) > 1:
                     recorded = picker(examples, elem_id="examples")

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """What the app asks of the library."""
+    """What the app asks of the library.
+
+    `notes`: lane -> why it is missing, or what to know of its head, in a sentence.
+    """
+
+    notes: Mapping[str, str]
 
     def prompt(self, image: Image.Image, question: str) -> Any:
         """The prompt; raises `BadInput`."""
@@ -37,6 +42,7 @@ class FamilyEngine:
 
     def __init__(self, family: Any) -> None:
         self._family = family
+        self.notes = family.notes
         self.prompt = family.prompt
         self.seen = family.seen
 

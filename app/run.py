@@ -173,7 +173,8 @@ def decode(
             with closing(grow(engine.race(prompt, settings, stopped))) as texts:
                 for text in texts:
                     yield Update("Decoding…", text)  # always the same, so that it is announced once
-        yield Update(ending(text, stopped()), text)
+        about = [note for lane, note in engine.notes.items() if lane in (settings["lanes"] or LANES)]
+        yield Update(" ".join((ending(text, stopped()), *about)), text)
     except (BadInput, BadCheckpoint) as problem:
         yield Update(str(problem).replace(HERE, ""), warning=True)
     except Exception as problem:
@@ -187,8 +188,8 @@ def _loading(models: Models, stopped: Callable[[], bool]) -> Iterator[Update]:
     models.start()
     started = time.monotonic()
     while not (models.ready or stopped()):
-        seconds = time.monotonic() - started
-        yield Update(f"Loading the model, once for all visitors… {seconds:.0f} s")
+        tens = int(time.monotonic() - started) // 10 * 10  # a screen reader speaks at every change
+        yield Update(f"Loading the model, once for all visitors…{f' {tens} s' if tens else ''}")
         if models.wait(0.5):
             return
 

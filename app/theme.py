@@ -22,6 +22,16 @@ THEME = gr.themes.Default(
     button_primary_text_color_dark="#ffffff",
 )
 
+
+def _pinned(body: str) -> str:
+    """Status and Stop at the foot of the window, for a layout in which they stand far below the lanes."""
+    return f"""
+{body} #status {{ position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
+  background: var(--background-fill-primary); border-top: 1px solid var(--border-color-primary); }}
+{body} #stop {{ position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }}
+"""
+
+
 _PAGE = """
 html { overflow-y: scroll; }
 /* The player before Gradio has built the page: where it will stand then. */
@@ -60,10 +70,6 @@ html { overflow-y: scroll; }
   #ask-link { display: inline; }
   #ask { order: 2; }
   #watch { order: 1; }
-  /* The lanes are in sight during a run, and what it says and Stop stand far below them. */
-  body.gl-running #status { position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
-    background: var(--background-fill-primary); border-top: 1px solid var(--border-color-primary); }
-  body.gl-running #stop { position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }
 }
 /* A run that is over makes room for the next one: what still stands there is not its answer. */
 body.gl-running #view .gl-root[data-done] > .gl-lanes { opacity: .4; transition: opacity .3s .3s; }
@@ -89,5 +95,8 @@ body.gl-large #examples img { width: 74px; height: 58px; }
 }
 """
 
+# During a run on a phone, and with the projector's large letters.
+_RUNNING = f"@media (max-width: 768px) {{{_pinned('body.gl-running')}}}{_pinned('body.gl-large.gl-running')}"
+
 # In a style element of the page: Gradio rewrites what it gets as `css`, and loses container queries on the way.
-STYLE = VIEWER.read_text(encoding="utf-8") + _PAGE
+STYLE = VIEWER.read_text(encoding="utf-8") + _PAGE + _RUNNING

@@ -67,7 +67,7 @@ class ZeroEngine:
 
     def __init__(self, inner: Engine, gpu: Callable[..., Callable[[Work], Work]]) -> None:
         self._inner = inner
-        self.seen = inner.seen
+        self.seen, self.notes = inner.seen, inner.notes
         self._race = gpu(duration=seconds)(self._race_in_worker)
         self._look = gpu(duration=START)(self._look_in_worker)
 

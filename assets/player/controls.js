@@ -113,11 +113,13 @@
     const keys = {
       ArrowRight: "next", ArrowLeft: "previous", Home: "first", End: "last", " ": "play", s: "slow", n: "rare", p: "rarer",
     };
+    root.tabIndex = -1; // a click on what takes no focus of its own gives the player the keys
     root.addEventListener("keydown", (event) => {
       if (!player.run || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target.closest("[role=radio]")) { moveTab(player, event); return; }
+      if (event.target.closest("[role=radio]") && moveTab(player, event)) return;
       const range = event.target === parts.scrub;
-      if (!range && event.target.closest("button, select, summary, input, textarea, table, .gl-ids, .gl-tablebody")) return;
+      if (!range && event.target.closest("select, input, textarea, table, .gl-ids, .gl-tablebody")) return;
+      if (event.key === " " && event.target.closest("button, summary")) return; // it presses them
       const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
       if (!action) return;
       event.preventDefault();
@@ -128,11 +130,12 @@
 
   function moveTab(player, event) {
     const direction = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!direction) return;
+    if (!direction) return false;
     event.preventDefault();
     const count = player.run.lanes.length;
     player.choose((player.focus + direction + count) % count);
     player.parts.tabs.children[player.focus].focus();
+    return true;
   }
 
   G.buildTabs = function (player) {

@@ -184,7 +184,7 @@
     reveal() {
       for (const { text, selected } of this.cards) {
         if (!selected) continue;
-        const top = selected.offsetTop - text.offsetTop;
+        const top = selected.getBoundingClientRect().top - text.getBoundingClientRect().top + text.scrollTop;
         if (top < text.scrollTop || top + 24 > text.scrollTop + text.clientHeight) text.scrollTop = top - text.clientHeight / 2;
       }
     }

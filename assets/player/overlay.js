@@ -107,10 +107,19 @@
       const first = strongest(found).map((cell) => "row " + (cell.row + 1) + ", column " + (cell.column + 1) + " (" + percent(cell.value) + ")");
       this.say(lane, k, lane.name + ", round " + (k + 1) + ": " + percent(found.share)
         + " of the attention went to the picture, the rest to the question and the answer. Strongest at " + first.join("; ")
-        + (found.agreeing < found.tokens && !found.sampled
-          ? ". Note: the model that is loaded here would have chosen other tokens, so the run was made with another one." : "."));
+        + "." + this.doubt(lane.rounds[k], found));
       this.draw(found);
       this.remove.hidden = false;
+    }
+
+    /** What to know where this model would have chosen other tokens: rounding takes those apart that are nearly tied. */
+    doubt(round, found) {
+      const others = found.tokens - found.agreeing, { tie_threshold: step = 0 } = this.player.run.header.settings;
+      if (!others || found.sampled) return "";
+      if (others <= (round.margins || []).filter((margin) => margin <= step).length) {
+        return " Note: " + G.plural(others, "token") + " of these were nearly tied with another, which this pass rounds up.";
+      }
+      return " Note: the model that is loaded here would have chosen other tokens, so the run was made with another one.";
     }
 
     draw(found) {

@@ -20,6 +20,7 @@
         if (button) button.click();
         return !!button;
       },
+      busy: () => document.body.classList.contains("gl-running"),
       picture: () => { const image = document.querySelector("#seen img"); return image && image.src; },
       ask: () => Promise.reject(new Error("the page is not complete yet")),
     };

@@ -12,13 +12,15 @@
     return all.length ? all[Math.ceil(0.9 * all.length) - 1] : Infinity;
   };
 
-  /** The accepted node that its favourite sibling outweighed most, and how many times; null below TIMES. */
+  /** The accepted node that its favourite sibling outweighed most, and how many times; null below TIMES. `first` where
+      all before it were favourites, so that a chain of these comes as far as this node and no further. */
   function overtaken(round) {
-    let found = null;
+    let found = null, first = true;
     for (const node of round.accepted) {
       const favourite = round.tokens.findIndex((_, i) => round.parents[i] === round.parents[node] && round.layout.rank[i] === 1);
       const times = Math.exp(round.log_q[favourite] - round.log_q[node]);
-      if (times >= TIMES && !(found && found.times >= times)) found = { node, times };
+      if (times >= TIMES && !(found && found.times >= times)) found = { node, times, first };
+      first = first && favourite === node;
     }
     return found;
   }
@@ -37,7 +39,8 @@
     if (turn) {
       const place = ORDER[rank[turn.node]], before = round.parents[turn.node] < 0 ? round.root : round.tokens[round.parents[turn.node]];
       found.push(["after ", { token: run.words(before) }, " the drafter’s " + (place ? place + " choice" : "choice no. " + rank[turn.node])
-        + " was right; its favourite looked " + G.fixed(turn.times) + " times as likely to it, so a single chain would have stopped there"]);
+        + " was right; its favourite looked " + G.fixed(turn.times) + " times as likely to it, "
+        + (turn.first ? "so a single chain would have stopped there" : "and a single chain would have stopped even before")]);
     }
     return found;
   };

@@ -4,6 +4,7 @@
 
   const OPENED_MS = 400; // a section that opens, and those above it, have their height by then
   const PATIENCE_MS = 20_000;
+  const BUSY_MS = 300, BUSY = "A run is under way. This step comes when it has ended, so that nothing of it is lost.";
   const WAIT = "One moment…", LOST = "The run of this step did not arrive. Go to another step and back to ask again.";
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -64,9 +65,8 @@
 
     async open() {
       if (this.shown) return;
-      const card = this.build(), { run, options } = this.player;
-      this.before = run;
-      if (options.keep) options.keep();
+      const card = this.build();
+      this.kept = false;
       document.addEventListener("keydown", this.onKey);
       this.button.setAttribute("aria-expanded", "true");
       try {
@@ -110,7 +110,7 @@
       this.card.remove();
       this.card = this.pending = null;
       const { run, options } = this.player;
-      if (options.back && run !== this.before && this.example) options.back(); // a run of the visitor's own stays
+      if (this.kept && options.back && run !== this.before && this.example) options.back(); // a run of the visitor's own stays
       this.button.setAttribute("aria-expanded", "false");
       this.button.focus();
     }
@@ -140,9 +140,21 @@
 
     /** Bring the run of the step that waits. One at a time: the next is asked for when the one before is here. */
     bring() {
-      const { pending: step } = this, { options } = this.player;
-      if (this.asked) return;
-      if (!step.example || this.example === step.example || !options.open || !options.open(step.example)) { this.start(); return; }
+      const { pending: step } = this, { run, options } = this.player;
+      clearTimeout(this.patience);
+      if (this.asked || !step) return;
+      if (!step.example || this.example === step.example || !options.open) { this.start(); return; }
+      if (options.busy && options.busy()) {
+        this.parts.text.replaceChildren(G.el("p", {}, BUSY));
+        this.patience = setTimeout(() => this.bring(), BUSY_MS);
+        return;
+      }
+      if (!this.kept) {
+        this.kept = true;
+        this.before = run;
+        if (options.keep) options.keep();
+      }
+      if (!options.open(step.example)) { this.start(); return; }
       this.asked = step.example;
       this.patience = setTimeout(() => this.lost(), PATIENCE_MS);
     }
