@@ -66,7 +66,7 @@
     async open() {
       if (this.shown) return;
       const card = this.build();
-      this.kept = false;
+      this.kept = !!this.asked; // a run that is still to come from the time before takes the place of what was kept then
       document.addEventListener("keydown", this.onKey);
       this.button.setAttribute("aria-expanded", "true");
       try {
@@ -141,8 +141,8 @@
     /** Bring the run of the step that waits. One at a time: the next is asked for when the one before is here. */
     bring() {
       const { pending: step } = this, { run, options } = this.player;
-      clearTimeout(this.patience);
       if (this.asked || !step) return;
+      clearTimeout(this.patience);
       if (!step.example || this.example === step.example || !options.open) { this.start(); return; }
       if (options.busy && options.busy()) {
         this.parts.text.replaceChildren(G.el("p", {}, BUSY));

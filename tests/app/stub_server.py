@@ -53,6 +53,7 @@ class StubEngine:
 
     def __init__(self) -> None:
         self.left: list[str] = []
+        self.notes: dict[str, str] = {}
 
     def prompt(self, image: Image.Image, question: str) -> Asked:
         assert image.mode == "RGB"

@@ -101,6 +101,19 @@ def test_a_projector_enlarges_all_of_the_page(stub_server, visit):
     assert small == []
 
 
+def test_a_run_keeps_status_and_stop_in_sight_of_a_projector(stub_server, visit):
+    page = visit(stub_server, width=1400, height=800)
+    page.click("[data-action=projector]")
+    ask(page, "glacial")
+    wait_status(page, "Decoding")
+    for part in ("#status", "#stop"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 800
+    page.click("#stop")
+    page.wait_for_selector("#go:not([disabled])")
+    assert page.locator("#status").evaluate("e => getComputedStyle(e).position") != "fixed"
+
+
 PRINTED = """() => {
   const shown = (s) => [...document.querySelectorAll(s)].filter((e) => e.checkVisibility());
   const boxes = shown('.gl-root, .gl-root *').filter((e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowY));

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from glance import trace
+from glance.examples import shipped
 from tests.app import fake
 from tests.app.alone import EMOJI, PLAIN, TOURS, focused, start_tour
 from tests.app.steps import data, feed, player
@@ -67,6 +68,83 @@ def test_surprising_rounds_are_found_and_explained(page):
         player(page, f"P.goTo({order}, {common})")
         assert page.inner_text(".gl-why") == ""
     assert all_kinds == {"unsure", "right", "its favourite looked"}
+
+
+def test_a_single_chain_stops_at_its_first_turn(page):
+    """The page speaks of the widest turn of a round; a chain of favourites stops at the first one."""
+    clauses = set()
+    for example in shipped():
+        feed(page, example.trace)
+        run = trace.read(example.trace)
+        for order, lane in enumerate(run.lanes):
+            for k, rnd in enumerate(lane.rounds):
+                rank, widest, times = ranks(rnd), None, 2.0
+                for i in rnd.accepted:
+                    best = max(q for q, p in zip(rnd.log_q, rnd.parents, strict=True) if p == rnd.parents[i])
+                    if (found := math.exp(best - rnd.log_q[i])) >= times and found > (
+                        times if widest is not None else 0
+                    ):
+                        widest, times = i, found
+                of = f"P.run.lanes[{order}]"
+                words = player(page, f"JSON.stringify(Glance.surprises(P.run, {of}, {of}.rounds[{k}], 99))")
+                first = next((i for i in rnd.accepted if rank[i] > 1), None)
+                assert ("would have stopped there" in words) == (widest is not None and widest == first)
+                assert ("stopped even before" in words) == (widest is not None and widest != first)
+                clauses.add((widest is not None, widest == first))
+    assert clauses >= {(True, True), (True, False)}
+    feed(page, PLAIN)
+
+
+def test_the_chosen_round_is_in_sight_in_its_lane(page):
+    (text,) = [example.trace for example in shipped() if example.name == "documents-651"]
+    feed(page, text)
+    for order, lane in enumerate(trace.read(text).lanes):
+        for k in (0, len(lane.rounds) // 2, len(lane.rounds) - 1):
+            player(page, f"P.goTo({order}, {k})")
+            box, chosen = page.evaluate(
+                """order => {
+                  const text = document.querySelectorAll('.gl-lane .gl-text')[order];
+                  return [text, text.querySelector('.gl-selected')].map((e) => e.getBoundingClientRect().toJSON());
+                }""",
+                order,
+            )
+            assert box["top"] - 4 <= chosen["top"] and chosen["top"] + 12 <= box["bottom"], (order, k)
+    feed(page, PLAIN)
+
+
+def test_the_keys_work_after_a_click_in_the_player(page):
+    player(page, "P.goTo(2, 0)")
+    page.click("[data-action=next]")
+    page.keyboard.press("ArrowRight")
+    assert data(page, "round") == "2"
+    page.keyboard.press(" ")
+    assert data(page, "round") == "3"  # it presses the button
+    page.click(".gl-tabs [aria-checked=true]")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    assert data(page, "round") != "3"
+    page.click(".gl-legend")
+    page.keyboard.press("End")
+    assert data(page, "phase") == "done"
+    chosen = data(page, "chosen")
+    page.focus(".gl-tabs [aria-checked=true]")
+    page.keyboard.press("ArrowLeft")
+    assert data(page, "chosen") != chosen
+
+
+def test_a_near_tie_is_no_other_model(page):
+    """A pass over several rows may choose otherwise where two tokens are nearly tied; only beyond that is it told."""
+    doubt = """(margins, others, step) => {
+      const P = document.querySelector('main').player, found = { tokens: 4, agreeing: 4 - others, sampled: false };
+      const player = { run: { header: { settings: { tie_threshold: step } } } };
+      return Glance.Overlay.prototype.doubt.call({ player }, { margins }, found);
+    }"""
+    said = [
+        page.evaluate(f"([a, b, c]) => ({doubt})(a, b, c)", case)
+        for case in ([[2, 3], 0, 0.1], [[0.05, 3], 1, 0.1], [[2, 3], 1, 0.1], [[0.05, 3], 2, 0.1], [None, 1, 0])
+    ]
+    assert said[0] == "" and "nearly tied" in said[1]
+    assert all("made with another one" in words for words in said[2:])
 
 
 def test_buttons_and_keys_go_to_surprising_rounds(page):

@@ -95,6 +95,28 @@ def test_a_step_waits_for_its_run_however_fast_one_goes(page):
     page.evaluate("() => { const P = document.querySelector('main').player; P.tour.close(); P.options = {}; }")
 
 
+def test_the_tour_waits_for_a_run_that_is_under_way(page):
+    """What is kept is the run as it ended, and nothing ends it."""
+    page.evaluate(OPEN, TOURS)
+    player(page, "(window.kept = 0, P.options.keep = () => { window.kept += 1; }, P.options.busy = () => true)")
+    name = player(page, "P.tour.steps[0].example")
+    page.click("[data-action=tour]")
+    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('under way')")
+    assert page.evaluate("[window.asked.length, window.kept]") == [0, 0]
+    player(page, "P.options.busy = () => false")
+    page.wait_for_function("() => window.asked.length === 1")
+    assert page.evaluate("[window.asked[0], window.kept]") == [name, 1]
+    feed(page, "".join(fake.lines(run=name)))
+    assert "under way" not in page.inner_text(".gl-tour-text")
+    page.keyboard.press("Escape")
+    feed(page, PLAIN)
+    player(page, "(P.options.busy = () => true, P.options.back = () => { window.kept += 10; }, 0)")
+    page.click("[data-action=tour]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.kept") == 1  # it never began
+    player(page, "(P.options = {}, 0)")
+
+
 def test_the_tour_asks_for_what_was_there_only_where_its_own_run_stands(page):
     """Not where a visitor has run something since; also where its run comes after it was closed."""
     page.evaluate(OPEN, TOURS)

@@ -28,8 +28,8 @@ SETTINGS = run.settings_from(128, 31, 0, 0)
 class Engine:
     """Yields given lines; notes when they are closed."""
 
-    def __init__(self, lines=(), seconds=0.0):
-        self.lines, self.seconds, self.closed = lines, seconds, False
+    def __init__(self, lines=(), seconds=0.0, notes=()):
+        self.lines, self.seconds, self.closed, self.notes = lines, seconds, False, dict(notes)
 
     def prompt(self, image, question):
         return question
@@ -87,6 +87,37 @@ def test_the_real_engine_behind_it(picture):
             pressed.set()
     assert update.status.startswith("Stopped")
     assert {lane.end.reason for lane in trace.read(update.trace).lanes} == {"stopped"}
+
+
+def test_what_there_is_to_know_of_a_head_is_told(picture):
+    """A lane that is missing, or a head from elsewhere: of the lanes that were asked for."""
+    engine = Engine(fake.lines(), notes={"eagle3": "No head.", "glance": "Trained on text."})
+    *_, all_lanes = decode(engine, picture)
+    assert all_lanes.status.endswith("again. No head. Trained on text.")
+    engine.lines = fake.lines()
+    chosen = run.settings_from(128, 31, 0, 0, ["autoregressive", "glance"])
+    *_, two = run.decode(Models(lambda: engine), picture, 1, "What?", chosen)
+    assert two.status.endswith("again. Trained on text.")
+
+
+def test_another_preset_is_named(monkeypatch):
+    assert main.limits() == main.SMALL
+    monkeypatch.setenv("GLANCE_PRESET", "qwen3-vl-8b")
+    assert "`qwen3-vl-8b` answers here" in main.limits()
+    monkeypatch.setenv("GLANCE_TARGET", "runs/target")
+    assert "`runs/target` answers here" in main.limits()
+
+
+def test_loading_is_told_rarely(picture, monkeypatch):
+    """A screen reader speaks at every change."""
+    clock, told = iter(range(100)), threading.Event()
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(Models, "wait", lambda models, seconds: told.is_set())
+    statuses = []
+    for update in run._loading(Models(lambda: told.wait(60)), lambda: len(statuses) > 25):
+        statuses.append(update.status)
+    told.set()
+    assert len(statuses) == 26 and len(set(statuses)) == 3
 
 
 def test_loading_is_told_at_once(picture):

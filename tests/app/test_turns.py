@@ -20,6 +20,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.running = self.most = 0
+        self.notes: dict[str, str] = {}
 
     def prompt(self, image, question):
         return question

@@ -72,7 +72,7 @@ class Inner:
     """An engine that tells where it ran, until it is stopped."""
 
     def __init__(self, rounds: int = 3) -> None:
-        self.rounds, self.raced = rounds, False
+        self.rounds, self.raced, self.notes = rounds, False, {}
 
     def prompt(self, image, question):
         if not question:
