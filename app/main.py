@@ -251,10 +251,10 @@ def _choose(example: Example) -> tuple[Any, ...]:
 
 def limits() -> str:
     """What to expect of the model that answers; the recorded runs are always the small one's."""
-    preset = os.environ.get("GLANCE_PRESET", "mini")
-    if preset == "mini" and not os.environ.get("GLANCE_TARGET"):
+    preset, target = os.environ.get("GLANCE_PRESET", "mini"), Path(os.environ.get("GLANCE_TARGET", "")).name
+    if preset == "mini" and not target:
         return SMALL
-    return f"`{os.environ.get('GLANCE_TARGET') or preset}` answers here. The recorded runs are of a small model."
+    return f"`{target or preset}` answers here, unless another model was loaded. The recorded runs are of a small one."
 
 
 def build(examples: tuple[Example, ...] | None = None) -> gr.Blocks:

@@ -29,6 +29,7 @@ def _pinned(body: str) -> str:
 {body} #status {{ position: fixed; z-index: 1000; inset: auto 0 0; padding: 10px 126px 10px 14px;
   background: var(--background-fill-primary); border-top: 1px solid var(--border-color-primary); }}
 {body} #stop {{ position: fixed; z-index: 1001; right: 12px; bottom: 9px; width: 104px; }}
+{body} .gl-tour.gl-root {{ bottom: 100px; max-height: calc(100vh - 114px); }}
 """
 
 

@@ -25,6 +25,8 @@
     return canvas;
   }
 
+  const ROUNDING = 1e-3; // logits, as in glance/family.py: closer ones can change places in fp32 too
+
   G.Overlay = class {
     constructor(host, player) {
       this.player = player;
@@ -114,10 +116,10 @@
 
     /** What to know where this model would have chosen other tokens: rounding takes those apart that are nearly tied. */
     doubt(round, found) {
-      const others = found.tokens - found.agreeing, { tie_threshold: step = 0 } = this.player.run.header.settings;
+      const others = found.tokens - found.agreeing, step = Math.max(ROUNDING, this.player.run.header.settings.tie_threshold || 0);
       if (!others || found.sampled) return "";
       if (others <= (round.margins || []).filter((margin) => margin <= step).length) {
-        return " Note: " + G.plural(others, "token") + " of these were nearly tied with another, which this pass rounds up.";
+        return " Note: " + G.plural(others, "token") + " of these were nearly tied with another, and this pass rounds the other way.";
       }
       return " Note: the model that is loaded here would have chosen other tokens, so the run was made with another one.";
     }

@@ -149,7 +149,7 @@
         this.patience = setTimeout(() => this.bring(), BUSY_MS);
         return;
       }
-      if (!this.kept) {
+      if (!this.kept || run && !this.example) { // also what the visitor ran since the tour began
         this.kept = true;
         this.before = run;
         if (options.keep) options.keep();

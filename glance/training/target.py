@@ -191,7 +191,8 @@ class TargetTrainer:
         Further blocks add nothing to their input at first, so the target answers as before. Raises `BadInput` where
         the rest has another shape.
         """
-        known, further = len(earlier.model.visual.blocks), {}
+        tower = getattr(earlier.model, "visual", None)
+        known, further = len(getattr(tower, "blocks", ())), {}
         for i, block in enumerate(self.model.model.visual.blocks[known:], known):
             for last in (block.attn.proj, block.mlp.linear_fc2):
                 nn.init.zeros_(last.weight)

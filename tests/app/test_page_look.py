@@ -109,6 +109,10 @@ def test_a_run_keeps_status_and_stop_in_sight_of_a_projector(stub_server, visit)
     for part in ("#status", "#stop"):
         box = page.locator(part).bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 800
+    page.click("[data-action=tour]")
+    page.wait_for_function("() => document.querySelector('.gl-tour-text').textContent.includes('under way')")
+    page.click(".gl-tour .gl-play", trial=True)  # nothing lies over it
+    page.click(".gl-tour .gl-close")
     page.click("#stop")
     page.wait_for_selector("#go:not([disabled])")
     assert page.locator("#status").evaluate("e => getComputedStyle(e).position") != "fixed"

@@ -141,10 +141,17 @@ def test_a_near_tie_is_no_other_model(page):
     }"""
     said = [
         page.evaluate(f"([a, b, c]) => ({doubt})(a, b, c)", case)
-        for case in ([[2, 3], 0, 0.1], [[0.05, 3], 1, 0.1], [[2, 3], 1, 0.1], [[0.05, 3], 2, 0.1], [None, 1, 0])
+        for case in (
+            [[2, 3], 0, 0.1],
+            [[0.05, 3], 1, 0.1],
+            [[2, 3], 1, 0.1],
+            [[0.05, 3], 2, 0.1],
+            [None, 1, 0],
+            [[5e-4], 1, 0],
+        )
     ]
     assert said[0] == "" and "nearly tied" in said[1]
-    assert all("made with another one" in words for words in said[2:])
+    assert all("made with another one" in words for words in said[2:5]) and "nearly tied" in said[5]
 
 
 def test_buttons_and_keys_go_to_surprising_rounds(page):

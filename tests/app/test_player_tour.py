@@ -108,12 +108,16 @@ def test_the_tour_waits_for_a_run_that_is_under_way(page):
     assert page.evaluate("[window.asked[0], window.kept]") == [name, 1]
     feed(page, "".join(fake.lines(run=name)))
     assert "under way" not in page.inner_text(".gl-tour-text")
+    feed(page, "".join(fake.lines(run="own")))
+    page.keyboard.press("PageDown")
+    assert page.evaluate("[window.asked.length, window.kept]") == [2, 2]  # a run made during the tour is kept too
+    feed(page, "".join(fake.lines(run=page.evaluate("window.asked[1]"))))
     page.keyboard.press("Escape")
     feed(page, PLAIN)
     player(page, "(P.options.busy = () => true, P.options.back = () => { window.kept += 10; }, 0)")
     page.click("[data-action=tour]")
     page.keyboard.press("Escape")
-    assert page.evaluate("window.kept") == 1  # it never began
+    assert page.evaluate("window.kept") == 2  # it never began
     player(page, "(P.options = {}, 0)")
 
 

@@ -63,6 +63,12 @@ def test_every_stage_of_a_target_takes_a_step(parts, recipe):
         assert _moved(before[1], text) == stage.text
 
 
+def test_the_recipe_for_a_gpu_goes_on_from_the_shipped_target(parts):
+    trainer = TargetTrainer(RECIPES["mini-target-gpu"], parts.tokenizer)
+    trainer.start_from(parts.model)
+    assert all(map(torch.equal, trainer.model.state_dict().values(), parts.model.state_dict().values()))
+
+
 @pytest.mark.parametrize("recipe", HEADS, ids=lambda recipe: recipe.name)
 def test_every_head_takes_a_step(parts, answered, recipe):
     depth = parts.model.config.text_config.num_hidden_layers
