@@ -148,9 +148,6 @@ def points(racing: Sequence[Entrant], rows: Sequence[Mapping[str, Any]]) -> list
 def shortly_named(found: Sequence[Point]) -> list[Point]:
     """The same points; of each head's folder as many of the last parts, two at least, as tell it from the others."""
     names = {point.name for point in found}
-    short: dict[str, str] = {}
-    for kept in itertools.count(2):
-        short = {name: "/".join(Path(name).parts[-kept:]) for name in names}
-        if len({*short.values()}) == len(names):
-            break
+    tails = ({name: "/".join(Path(name).parts[-kept:]) for name in names} for kept in itertools.count(2))
+    short = next(tail for tail in tails if len({*tail.values()}) == len(names))
     return [replace(point, name=short[point.name]) for point in found]

@@ -152,9 +152,9 @@ def _each(make: Callable[..., Shard], jobs: Sequence[Job], workers: int, parts: 
     if workers == 1 or len(jobs) < 2:
         yield from (make(job, parts) for job in jobs)
         return
-    with worker_pool(workers) as pool:
-        try:
-            for job in as_completed([pool.submit(make, job) for job in jobs]):
-                yield job.result()
-        finally:
-            pool.shutdown(cancel_futures=True)  # what failed or was interrupted is said now, not after all the others
+    pool = worker_pool(workers)
+    try:
+        for job in as_completed([pool.submit(make, job) for job in jobs]):
+            yield job.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # what failed or was interrupted is said now, not after all the others

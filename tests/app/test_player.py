@@ -29,6 +29,14 @@ def ranks(rnd: trace.Round) -> list[int]:
     ]
 
 
+def outweighed(rnd: trace.Round) -> dict[int, float]:
+    """Of each accepted node: how much likelier, in nats, the drafter found its favourite after the same parent."""
+    best = {
+        parent: max(q for q, p in zip(rnd.log_q, rnd.parents, strict=True) if p == parent) for parent in rnd.parents
+    }
+    return {i: best[rnd.parents[i]] - rnd.log_q[i] for i in rnd.accepted}
+
+
 def expected_surprises(run: trace.Trace, lane: trace.Lane) -> dict[int, set[str]]:
     """Round -> kinds of surprise, by the issue's definitions."""
     entropies = sorted(r.entropy for x in run.lanes for r in x.rounds)
@@ -41,11 +49,7 @@ def expected_surprises(run: trace.Trace, lane: trace.Lane) -> dict[int, set[str]
             kinds.add("unsure")
         if len(rnd.accepted) >= 8 or (1 < len(rnd.accepted) == reach):
             kinds.add("right")
-        best = {
-            parent: max(q for q, p in zip(rnd.log_q, rnd.parents, strict=True) if p == parent)
-            for parent in set(rnd.parents)
-        }
-        if any(best[rnd.parents[i]] - rnd.log_q[i] >= math.log(2) for i in rnd.accepted):
+        if any(nats >= math.log(2) for nats in outweighed(rnd).values()):
             kinds.add("its favourite looked")
         if kinds:
             found[k] = kinds
@@ -78,13 +82,8 @@ def test_a_single_chain_stops_at_its_first_turn(page):
         run = trace.read(example.trace)
         for order, lane in enumerate(run.lanes):
             for k, rnd in enumerate(lane.rounds):
-                rank, widest, times = ranks(rnd), None, 2.0
-                for i in rnd.accepted:
-                    best = max(q for q, p in zip(rnd.log_q, rnd.parents, strict=True) if p == rnd.parents[i])
-                    if (found := math.exp(best - rnd.log_q[i])) >= times and found > (
-                        times if widest is not None else 0
-                    ):
-                        widest, times = i, found
+                turns, rank = outweighed(rnd), ranks(rnd)
+                widest = max((i for i in turns if turns[i] >= math.log(2)), key=turns.get, default=None)
                 of = f"P.run.lanes[{order}]"
                 words = player(page, f"JSON.stringify(Glance.surprises(P.run, {of}, {of}.rounds[{k}], 99))")
                 first = next((i for i in rnd.accepted if rank[i] > 1), None)

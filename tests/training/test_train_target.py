@@ -17,6 +17,7 @@ from glance.training.dense import dense_labels
 from glance.training.feed import Feed
 from glance.training.recipe import Stage
 from glance.training.target import TargetTrainer, train_target
+from tests import tiny_targets
 
 from .tiny import RECIPE, SHAPE
 
@@ -78,6 +79,8 @@ def test_a_folder_goes_on_with_its_own_run_only(tokenizer, monkeypatch, tmp_path
     wider = dataclasses.replace(RECIPE, shape=dataclasses.replace(SHAPE, mlp=96))
     with pytest.raises(BadInput, match="another shape than the recipe"):
         train_target(wider, tmp_path / "wider", quiet=True, start_from=finished)
+    with pytest.raises(BadInput, match="another shape than the recipe"):
+        TargetTrainer(RECIPE, tokenizer).start_from(tiny_targets.llama_vision().model)  # its tower has no blocks
     (tmp_path / "nothing").mkdir()
     with pytest.raises(BadCheckpoint):
         train_target(RECIPE, tmp_path / "other", quiet=True, start_from=tmp_path / "nothing")
